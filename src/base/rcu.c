@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* rcu.c - the RCU calls over liburcu-bp */
+#include "base/rcu.h"
+
+/* Both name their structure rcu_head: theirs gets another name in this file. */
+#define rcu_head urcu_bp_rcu_head
+#define _LGPL_SOURCE /* the read side inline: LGPL allows that to MIT code */
+#include <urcu/urcu-bp.h>
+#undef rcu_head
+
+static_assert(sizeof(struct rcu_head) == sizeof(struct urcu_bp_rcu_head) &&
+		      offsetof(struct rcu_head, func) == offsetof(struct urcu_bp_rcu_head, func),
+	      "rcu_head has the layout of liburcu's");
+
+void rcu_enter(void)
+{
+	urcu_bp_read_lock();
+}
+
+void rcu_leave(void)
+{
+	urcu_bp_read_unlock();
+}
+
+void rcu_synchronize(void)
+{
+	urcu_bp_synchronize_rcu();
+}
+
+void rcu_defer(struct rcu_head *head, void (*func)(struct rcu_head *head))
+{
+	/* One structure under two names: liburcu calls @func with the very pointer it was given. */
+	urcu_bp_call_rcu((struct urcu_bp_rcu_head *)head, (void (*)(struct urcu_bp_rcu_head *))func);
+}
+
+void rcu_drain(void)
+{
+	urcu_bp_barrier();
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* thread.h - threads of our own inside somebody else's program */
+#ifndef UEXT4_BASE_THREAD_H
+#define UEXT4_BASE_THREAD_H
+
+#include <pthread.h>
+
+/**
+ * thread_start() - start a named thread with every signal blocked
+ * @name:       as ps and debuggers show it; at most 15 bytes are kept
+ * @func, @arg: what it runs
+ * @thread_out: pthread_join() it
+ *
+ * Signals stay with the embedding program's own threads: a handler of theirs must not run here.
+ *
+ * Return: 0, or -EAGAIN, -ENOMEM
+ */
+int thread_start(const char *name, void *(*func)(void *arg), void *arg, pthread_t *thread_out);
+
+#endif
