@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* mapping.h - an address space: the folios of one file, with dirty and writeback tags */
+#ifndef UEXT4_CACHE_MAPPING_H
+#define UEXT4_CACHE_MAPPING_H
+
+#include "base/lock.h"
+#include "cache/cache.h"
+#include "cache/folio.h"
+
+struct writeback_control {
+	uint64_t start_bytes, end_bytes; /* half-open; UINT64_MAX: to the end */
+	bool wait_for_writeback;         /* data integrity: wait for folios already under writeback, skip nothing */
+	bool by_commit;                  /* the journal's commit asked (ablation): counted as data_pages_by_commit */
+	int64_t budget_bytes;            /* background: stop after about so much; INT64_MAX: all */
+};
+
+struct mapping_ops {
+	/* Submits writes for dirty folios in the range; does not wait for them. First error of submission. */
+	int (*writepages)(struct mapping *m, struct writeback_control *wbc);
+	/* Pins the owner against eviction, false if it is going away. The flusher and reclaim bracket their work so. */
+	bool (*grab)(struct mapping *m);
+	void (*drop)(struct mapping *m);
+};
+
+struct folio_node; /* radix tree node; private */
+
+struct mapping {
+	const struct mapping_ops *ops;     /* [const] */
+	void *host;                        /* [const] the owner: an inode */
+	struct cache *cache;               /* [const] */
+	struct block_device *dev;          /* [const] where data goes */
+	uint8_t block_bits;                /* [const] log2 of the file-system block size, 10..16 */
+	uint8_t max_order;                 /* [const] largest folio order */
+	_Atomic uint64_t size_bytes;       /* [inode.rwsem writes; atomic reads] i_size */
+	struct rwsem invalidate_lock;      /* RANK_INVALIDATE: folio insertion (shared) against truncate, punch (exclusive) */
+	struct mutex tree_lock;            /* RANK_MAPPING_TREE: writers of the tree and tags */
+	_Atomic(struct folio_node *) root; /* [tree_lock writes; RCU reads] */
+	uint8_t height;                    /* [tree_lock] */
+	_Atomic uint64_t nr_pages;         /* [tree_lock writes] */
+	_Atomic uint64_t dirty_bytes, writeback_bytes; /* [atomic] */
+	_Atomic uint32_t wb_err;           /* [atomic] errseq: error and sequence, see mapping_record_error() */
+	_Atomic uint32_t ra_slots[16];     /* readahead streams; private to iomap/readahead.c */
+	struct list_head dirty_node;       /* [cache dirty lock] */
+	uint64_t dirtied_ns;               /* [cache dirty lock] when the oldest dirty data came */
+	_Atomic uint32_t private_flags;    /* cache's own */
+};
+
+void mapping_init(struct mapping *m, struct cache *cache, struct block_device *dev, const struct mapping_ops *ops,
+		  void *host, uint8_t block_bits);
+/* All folios are gone (mapping_truncate(m, 0) at least); nothing under I/O. */
+void mapping_exit(struct mapping *m);
+
+/* The folio that covers page @index, referenced, or NULL. Lock-free; recheck f->mapping under the folio lock. */
+struct folio *mapping_find(struct mapping *m, uint64_t index);
+/**
+ * mapping_get_folio() - find or create the folio over @index, locked and referenced
+ * @order_hint: order to create with (lowered to fit alignment, neighbours and memory)
+ * Return: 0, -ENOMEM
+ */
+int mapping_get_folio(struct mapping *m, uint64_t index, uint8_t order_hint, struct folio **folio_out);
+/* Up to @max folios with the tag from *index on, referenced, ascending; *index moves past the last. */
+enum folio_tag { TAG_DIRTY, TAG_WRITEBACK };
+unsigned mapping_find_tagged(struct mapping *m, uint64_t *index, uint64_t end_index, enum folio_tag tag,
+			     struct folio **folios_out, unsigned max);
+
+/* Starts and waits: all dirty data in [start, end). Returns the first error of this call's submissions only. */
+int mapping_write_range(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
+int mapping_wait_range(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
+int mapping_write_and_wait(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
+
+/*
+ * Drops folios wholly at or beyond @new_size (waiting for their writeback) and zeroes the tail of the one it cuts; dirty
+ * state past it is dropped. Caller: invalidate_lock exclusive, size_bytes set already.
+ */
+void mapping_truncate(struct mapping *m, uint64_t new_size_bytes);
+/* The same for a hole [start, end): whole folios dropped, cut ones zeroed in place, zeroed whole blocks become clean. */
+void mapping_punch(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
+/* Drops clean, unlocked, unreferenced folios in the range; returns pages dropped. After a FUSE read, posix_fadvise. */
+uint64_t mapping_drop_clean(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
+
+/* errseq: a write error is seen once by everyone who sampled before it. */
+void mapping_record_error(struct mapping *m, int err);
+uint32_t mapping_sample_error(const struct mapping *m);
+int mapping_check_error(struct mapping *m, uint32_t *since);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* balloc.h - block allocation: finding, claiming, freeing, and reservations of delayed allocation */
+#ifndef UEXT4_EXT4_BALLOC_H
+#define UEXT4_EXT4_BALLOC_H
+
+#include "ext4/fs.h"
+
+struct inode;
+
+int balloc_init(struct ext4_fs *fs);   /* at mount, groups loaded */
+void balloc_exit(struct ext4_fs *fs);
+
+#define BALLOC_DATA       0x01u  /* file data: may use preallocation and large runs */
+#define BALLOC_METADATA   0x02u  /* a tree, directory or xattr block */
+#define BALLOC_RESERVED   0x04u  /* the blocks were reserved with balloc_reserve(): cannot fail with ENOSPC */
+#define BALLOC_ROOT       0x08u  /* may use the blocks reserved for root */
+#define BALLOC_EXACT_LEN  0x10u  /* all or -ENOSPC */
+#define BALLOC_NO_PREALLOC 0x20u /* small one-off file or known size */
+
+struct balloc_request {
+	struct inode *inode;
+	lblk_t lblk;         /* where in the file, for locality and alignment */
+	fsblk_t goal;        /* preferred block, 0: none (inode's group) */
+	uint32_t len;        /* blocks wanted, > 0 */
+	unsigned flags;
+};
+
+/**
+ * balloc_alloc() - claim up to @req->len contiguous blocks, as near @req->goal as possible
+ * The bitmap, descriptor and counters are changed through @h (credits: BALLOC_CREDITS). The claimed blocks are not i_blocks'd.
+ * A reservation, if BALLOC_RESERVED, is consumed for what was given.
+ * Return: 0 with 1 <= *len_out <= len; -ENOSPC, -EIO, -EROFS, -ENOMEM
+ */
+int balloc_alloc(struct handle *h, const struct balloc_request *req, fsblk_t *blk_out, uint32_t *len_out);
+#define BALLOC_CREDITS 3u /* bitmap, descriptor, superblock slack */
+
+#define BFREE_METADATA 0x1u /* revoke and forget the buffers over them */
+#define BFREE_VALIDATED 0x2u
+/**
+ * balloc_free() - free [blk, blk + count) through @h
+ * Metadata blocks are revoked (one revoke credit each) and forgotten. Freed blocks are not handed out again before the
+ * commit (both kinds): they rejoin the buddy in a commit callback. Spans groups. Caller has BALLOC_CREDITS per group.
+ * Return: 0; -EUCLEAN (already free, system zone or out of range: reported, nothing of that part freed), -EIO ...
+ */
+int balloc_free(struct handle *h, struct inode *inode, fsblk_t blk, uint64_t count, unsigned flags);
+
+/* Delayed allocation: promise @blks blocks (data plus worst-case metadata are the caller's sum). -ENOSPC. */
+int balloc_reserve(struct ext4_fs *fs, uint64_t blks, bool root);
+void balloc_unreserve(struct ext4_fs *fs, uint64_t blks);
+
+/* Free blocks less reservations, not below 0. */
+uint64_t balloc_free_count(struct ext4_fs *fs);
+/* Preferred block for @lblk of @inode when it has no neighbour on disk. */
+fsblk_t balloc_inode_goal(const struct inode *inode);
+/* Gives per-inode preallocation back; at last close, truncate, evict. */
+void balloc_discard_prealloc(struct inode *inode);
+
+#endif

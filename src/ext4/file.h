@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* file.h - file data: read, write, truncate, fallocate, fsync, seek, fiemap; ext4's side of iomap */
+#ifndef UEXT4_EXT4_FILE_H
+#define UEXT4_EXT4_FILE_H
+
+#include "ext4/inode.h"
+#include "iomap/iomap.h"
+
+extern const struct mapping_ops file_mapping_ops;   /* for inode_alloc() */
+
+/* Context of all: the caller holds no lock; each takes inode.rwsem as needed (see each). Sizes and positions in bytes. */
+
+/* inode.rwsem not held by the caller; readers run without it. Updates atime lazily. */
+ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to);
+
+#define FILE_WRITE_APPEND 0x1u   /* at the end of the file, whatever pos says; *pos_out gets where */
+#define FILE_WRITE_DSYNC  0x2u   /* durable on return, with the size (O_DSYNC, O_SYNC) */
+#define FILE_WRITE_SYNC   0x4u
+#define FILE_WRITE_KILL_PRIV 0x8u /* drop setuid/setgid and security.capability, as Linux does for unprivileged writers */
+#define FILE_WRITE_KEEP_TIMES 0x10u /* the caller (a FUSE kernel with writeback cache) sets the times itself */
+ssize_t file_write(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags, uint64_t *pos_out);
+
+/* Caller holds inode.rwsem exclusive. Grows or shrinks; does not touch mode, and stamps mtime/ctime. -EFBIG, -ENOSPC, -EIO. */
+int file_truncate_locked(struct inode *inode, uint64_t size_bytes);
+
+/* mode: FALLOC_FL_* as Linux: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE; others -EOPNOTSUPP. */
+int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len);
+
+/* Data written and waited for, then the commit of the inode's tid (one shared with others), device flushed. Also for directories. */
+int file_fsync(struct inode *inode, bool datasync);
+
+int64_t file_seek(struct inode *inode, uint64_t pos, int whence); /* SEEK_DATA, SEEK_HOLE */
+
+struct file_extent {
+	uint64_t logical_bytes, physical_bytes, len_bytes;
+	uint32_t flags; /* FIEMAP_EXTENT_* of linux/fiemap.h */
+};
+/* From @pos on up to @max extents; *count_out filled. @sync writes delayed data first (FIEMAP_FLAG_SYNC). */
+int file_fiemap(struct inode *inode, uint64_t pos, uint64_t len, bool sync, struct file_extent *extents, uint32_t max, uint32_t *count_out);
+
+/* Slow symlinks longer than a block map: whole target of a symlink, fast or slow; NUL-terminated; *len_out without it. */
+int symlink_read(struct inode *inode, char *buf, size_t buf_bytes, size_t *len_out);
+
+#endif

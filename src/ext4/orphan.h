@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* orphan.h - inodes to be truncated or freed at the next mount: linked list or orphan_file */
+#ifndef UEXT4_EXT4_ORPHAN_H
+#define UEXT4_EXT4_ORPHAN_H
+
+#include "ext4/inode.h"
+
+int orphan_init(struct ext4_fs *fs);
+void orphan_exit(struct ext4_fs *fs);
+#define ORPHAN_CREDITS 4u
+/* Idempotent. Through @h; writes no other inode fields than the link. */
+int orphan_add(struct handle *h, struct inode *inode);
+int orphan_del(struct handle *h, struct inode *inode); /* h NULL: only in memory (journal aborted) */
+/* At mount: truncates (nlink > 0) or frees (nlink == 0) each; cycles and bad numbers are reported, not followed. Counts for the log. */
+int orphan_process_all(struct ext4_fs *fs, uint32_t *truncated_out, uint32_t *freed_out);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* iomap.h - mapping-driven I/O: buffered reads and writes, readahead, writeback, seek, fiemap */
+#ifndef UEXT4_IOMAP_IOMAP_H
+#define UEXT4_IOMAP_IOMAP_H
+
+#include <sys/uio.h>
+
+#include "base/types.h"
+#include "block/block.h"
+#include "cache/mapping.h"
+
+enum iomap_type { IOMAP_HOLE, IOMAP_DELALLOC, IOMAP_MAPPED, IOMAP_UNWRITTEN };
+
+#define IOMAP_F_NEW    0x1u /* just allocated or reserved: bytes outside the write read as zeros */
+#define IOMAP_F_MERGED 0x2u /* fiemap: may be joined with the next */
+#define IOMAP_F_LAST   0x4u
+
+/* One run of a file: where its bytes are. Half-open, in bytes; covers the asked position; may be longer than asked. */
+struct iomap {
+	enum iomap_type type;
+	unsigned flags;
+	uint64_t pos_bytes;
+	uint64_t len_bytes;
+	uint64_t addr_bytes;   /* on the device; MAPPED and UNWRITTEN only */
+	uint64_t seq;          /* of the mapping's sequence count when this was looked up */
+};
+
+#define IOMAP_WRITE  0x1u  /* reserve or allocate as needed */
+#define IOMAP_ZERO   0x2u  /* will zero: holes and unwritten stay as they are */
+#define IOMAP_REPORT 0x4u  /* only asking (fiemap, seek) */
+
+struct iomap_ops {
+	/* Fills *map for @pos. Write: -ENOSPC, -EDQUOT here and never later. */
+	int (*begin)(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, unsigned flags, struct iomap *map_out);
+	/* @written of @len were done; gives back what was reserved and not used. NULL allowed. */
+	int (*end)(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, uint64_t written_bytes, unsigned flags,
+		   struct iomap *map);
+	/* Still the truth? Checked under the folio lock before a write trusts @map. NULL: always. */
+	bool (*is_valid)(struct mapping *m, const struct iomap *map);
+};
+
+struct iov_cursor {
+	const struct iovec *iov;
+	unsigned iov_count;
+	size_t iov_off;        /* into iov[0] */
+	size_t left_bytes;
+};
+
+/**
+ * iomap_buffered_write() - copy @from into folios at @pos and dirty them
+ *
+ * Grows size_bytes (before each folio is unlocked) when it writes past it. Zeroing between the old end of file and @pos is the caller's.
+ * Context: inode.rwsem exclusive. Throttles between pieces. Takes folio locks; calls begin without one.
+ * Return: bytes written (> 0, possibly short), or negative errno when none was
+ */
+ssize_t iomap_buffered_write(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *from, const struct iomap_ops *ops);
+
+/* Reads up to size_bytes; returns bytes, 0 at end of file. Lock-free for cached folios; starts readahead. -EIO, -ENOMEM. */
+ssize_t iomap_buffered_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops);
+
+/* Zeroes [pos, pos + len) in the cache where it is mapped; holes and clean unwritten parts are left. Folios get dirty. */
+int iomap_zero_range(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, const struct iomap_ops *ops);
+
+/* SEEK_DATA / SEEK_HOLE with dirty folios over unwritten extents counted as data. -ENXIO past the end. */
+int64_t iomap_seek_data(struct mapping *m, uint64_t pos_bytes, const struct iomap_ops *ops);
+int64_t iomap_seek_hole(struct mapping *m, uint64_t pos_bytes, const struct iomap_ops *ops);
+
+/* Calls @emit for each run that is no hole; stops when it returns non-zero (1: full, negative: error). */
+int iomap_fiemap(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, const struct iomap_ops *ops,
+		 int (*emit)(void *arg, const struct iomap *map), void *arg);
+
+/* ---- writeback ---- */
+
+/* Blocks of one file, contiguous in file and on device, written together. */
+struct iomap_ioend {
+	struct mapping *mapping;
+	uint64_t pos_bytes, len_bytes;
+	uint64_t addr_bytes;
+	enum iomap_type type;      /* MAPPED or UNWRITTEN when it was mapped */
+	int err;                   /* of the I/O */
+	void *private_data;        /* the file system's: reserved handle, wait ... */
+	struct list_head node;     /* for the file system between end_io and iomap_ioend_finish() */
+};
+
+struct iomap_writeback_ops {
+	/*
+	 * Where the dirty bytes [pos, pos + len) go; called with the folio locked, so folio before handle. May allocate
+	 * far more than asked (the whole delayed extent) as *unwritten*; *map may be reused for later folios while
+	 * is_valid. HOLE: nothing is written, the folio is cleaned (truncated meanwhile).
+	 * -EAGAIN: out of credits; the folio's remaining part stays dirty, what was mapped is submitted, and writepages goes on.
+	 */
+	int (*map_blocks)(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, struct iomap *map_out);
+	bool (*is_valid)(struct mapping *m, const struct iomap *map);
+	/* Just before the bios go out; may reserve journal credits, set private_data. An error fails the ioend. */
+	int (*submit)(struct iomap_ioend *ioend);
+	/*
+	 * All I/O of the ioend is done. Runs in end_io context: either returns true ("nothing to do", iomap finishes
+	 * it) or takes it to a work queue and calls iomap_ioend_finish() after converting extents.
+	 */
+	bool (*end_io)(struct iomap_ioend *ioend);
+};
+
+/* Writes dirty folios of the range: only dirty blocks, up to i_size, the rest of the last block zeroed. Does not wait. */
+int iomap_writepages(struct mapping *m, struct writeback_control *wbc, const struct iomap_writeback_ops *ops,
+		     struct counters *counters);
+/* Ends writeback on its folios; err is recorded in the mapping. Frees it. */
+void iomap_ioend_finish(struct iomap_ioend *ioend, int err);
+
+#endif
