@@ -39,10 +39,11 @@ struct bio {
 	void *private_data;       /* the submitter's */
 	struct list_head node;    /* the submitter's before submission, the device's after */
 	union {                   /* the device's while submitted; stacked devices must not use it for theirs */
-		void *dev_private[4];
+		void *dev_private[5];
 		struct {
 			struct work dev_work;
 			uint64_t dev_done_bytes;
+			uint64_t dev_state;
 		};
 	};
 };

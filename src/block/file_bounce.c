@@ -93,10 +93,10 @@ int file_rw_bounced(struct file_device *file, enum bio_op op, uint64_t pos_bytes
 	struct bounce b = { .file = file, .rwf_flags = rwf_flags, .cur = iov_cursor_make(iov, iov_count, skip_bytes) };
 	uint64_t buf_bytes = min_of(round_up_to(len_bytes, (uint64_t)BOUNCE_ALIGN) + 2 * (uint64_t)file->io_align_bytes,
 				    (uint64_t)BOUNCE_BYTES);
-	size_t align = max_of(max_of(file->mem_align_bytes, file->io_align_bytes), BOUNCE_ALIGN);
+	uint32_t device_align = max_of(file->mem_align_bytes, file->io_align_bytes);
 	int err = 0;
 
-	if (posix_memalign((void **)&b.buf, align, buf_bytes))
+	if (posix_memalign((void **)&b.buf, max_of(device_align, BOUNCE_ALIGN), buf_bytes))
 		return -ENOMEM;
 	while (len_bytes && !err) {
 		struct bounce_span span = bounce_span_make(file, pos_bytes, len_bytes);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* file.c - the device over an image file or a block device: opening, exclusive use, dispatch */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "block/file_private.h"
+
+/* With a ring, workers do what is rare; without one they are the queue depth. */
+#define WORKERS_WITH_RING    2
+#define WORKERS_WITHOUT_RING 8
+
+static void file_worker(struct work *work)
+{
+	struct bio *bio = container_of(work, struct bio, dev_work);
+
+	bio->end_io(bio, file_run(file_of(bio->dev), bio, bio->dev_done_bytes));
+}
+
+void file_submit_to_worker(struct file_device *file, struct bio *bio)
+{
+	work_init(&bio->dev_work, file_worker);
+	workqueue_add(file->workers, &bio->dev_work);
+}
+
+static int file_run_whole(struct bio *bio)
+{
+	return file_run(file_of(bio->dev), bio, 0);
+}
+
+static void file_submit(struct block_device *dev, struct bio *bio)
+{
+	struct file_device *file = file_of(dev);
+
+	if (file->in_memory) {
+		bio_run_inline(bio, file_run_whole);
+	} else if (file->ring && file_ring_takes(file, bio)) {
+		file_ring_submit(file->ring, bio);
+	} else {
+		bio->dev_done_bytes = 0;
+		file_submit_to_worker(file, bio);
+	}
+}
+
+static int file_submit_sync(struct block_device *dev, struct bio *bio)
+{
+	return file_run(file_of(dev), bio, 0);
+}
+
+static void file_plug(struct block_device *dev)
+{
+	struct file_device *file = file_of(dev);
+
+	if (file->ring)
+		file_ring_plug(file->ring);
+}
+
+static void file_unplug(struct block_device *dev)
+{
+	struct file_device *file = file_of(dev);
+
+	if (file->ring)
+		file_ring_unplug(file->ring);
+}
+
+static int file_close(struct block_device *dev)
+{
+	struct file_device *file = file_of(dev);
+	int err = 0;
+
+	workqueue_stop(file->workers);
+	file_ring_stop(file->ring);
+	if (close(file->fd))
+		err = -errno;
+	mutex_exit(&file->rmw_lock);
+	free(file);
+	return err;
+}
+
+static const struct block_device_ops file_ops = {
+	.name = "file",
+	.submit = file_submit,
+	.submit_sync = file_submit_sync,
+	.plug = file_plug,
+	.unplug = file_unplug,
+	.close = file_close,
+};
+
+/* What is about to be opened, or the reason why not. Looked at first: opening a tape or a fifo has effects. */
+static int file_check_type(mode_t mode)
+{
+	if (S_ISREG(mode) || S_ISBLK(mode))
+		return 0;
+	return S_ISDIR(mode) ? -EISDIR : -EINVAL;
+}
+
+static const char *file_error_text(int err)
+{
+	switch (err) {
+	case -EISDIR:
+		return "it is a directory, not an image file or block device";
+	case -EINVAL:
+		return "it is neither a regular file nor a block device";
+	case -EBUSY:
+		return "it is in use by another process or mounted";
+	default:
+		return strerror(-err);
+	}
+}
+
+static int file_lock(int fd, unsigned flags)
+{
+	int kind = flags & BLOCK_OPEN_READ_ONLY ? LOCK_SH : LOCK_EX;
+
+	if (flags & BLOCK_OPEN_NO_LOCK)
+		return 0;
+	while (flock(fd, kind | LOCK_NB)) {
+		if (errno == EWOULDBLOCK)
+			return -EBUSY;
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static int file_open_locked(const char *path, unsigned flags, int *fd_out, struct stat *st_out)
+{
+	int open_flags = O_CLOEXEC | (flags & BLOCK_OPEN_READ_ONLY ? O_RDONLY : O_RDWR);
+	int fd, err;
+
+	if (stat(path, st_out))
+		return -errno;
+	err = file_check_type(st_out->st_mode);
+	if (err)
+		return err;
+	if (S_ISBLK(st_out->st_mode) && !(flags & BLOCK_OPEN_NO_LOCK))
+		open_flags |= O_EXCL; /* refused while the kernel has it mounted or another holds it so */
+	fd = open(path, open_flags);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, st_out))
+		err = -errno;
+	if (!err)
+		err = file_check_type(st_out->st_mode);
+	if (!err)
+		err = file_lock(fd, flags);
+	if (err)
+		close(fd);
+	else
+		*fd_out = fd;
+	return err;
+}
+
+static int file_measure(struct file_device *file, const struct stat *st)
+{
+	struct statfs sfs;
+	uint64_t size;
+	int sector;
+
+	file->is_block_device = S_ISBLK(st->st_mode);
+	file->dev.size_bytes = (uint64_t)st->st_size;
+	file->dev.sector_bytes = 512;
+	if (file->is_block_device) {
+		if (ioctl(file->fd, BLKGETSIZE64, &size) || ioctl(file->fd, BLKSSZGET, &sector))
+			return -errno;
+		file->dev.size_bytes = size;
+		file->dev.sector_bytes = (uint32_t)sector;
+	} else if (!fstatfs(file->fd, &sfs)) {
+		file->in_memory = sfs.f_type == TMPFS_MAGIC || sfs.f_type == RAMFS_MAGIC;
+	}
+	return 0;
+}
+
+/* Refusal of the ring or of O_DIRECT is no error: the rest of the device does without. */
+static int file_start_engine(struct file_device *file, unsigned flags)
+{
+	if (file->in_memory)
+		return 0;
+	if (!(flags & BLOCK_OPEN_BUFFERED))
+		file_enable_direct(file);
+	if (!(flags & BLOCK_OPEN_NO_URING) && file_ring_start(file, &file->ring))
+		file->ring = NULL;
+	return workqueue_start("uext4-block", file->ring ? WORKERS_WITH_RING : WORKERS_WITHOUT_RING, &file->workers);
+}
+
+static int file_device_make(int fd, const struct stat *st, unsigned flags, struct file_device **file_out)
+{
+	struct file_device *file = calloc(1, sizeof(*file));
+	int err;
+
+	if (!file)
+		return -ENOMEM;
+	file->fd = fd;
+	file->dev.ops = &file_ops;
+	file->dev.read_only = flags & BLOCK_OPEN_READ_ONLY;
+	file->dev.volatile_cache = true;
+	mutex_init(&file->rmw_lock, RANK_DEVICE);
+	err = file_measure(file, st);
+	if (!err)
+		err = file_start_engine(file, flags);
+	if (err) {
+		file_ring_stop(file->ring);
+		mutex_exit(&file->rmw_lock);
+		free(file);
+		return err;
+	}
+	*file_out = file;
+	return 0;
+}
+
+int block_open_file(const char *path, unsigned flags, const struct log_sink *log, struct block_device **dev_out)
+{
+	struct file_device *file;
+	struct stat st;
+	int fd = -1, err;
+
+	err = file_open_locked(path, flags, &fd, &st);
+	if (!err) {
+		err = file_device_make(fd, &st, flags, &file);
+		if (err)
+			close(fd);
+	}
+	if (err) {
+		log_print(log, LOG_ERROR, "cannot open %s: %s", path, file_error_text(err));
+		return err;
+	}
+	*dev_out = &file->dev;
+	return 0;
+}
