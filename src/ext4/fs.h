@@ -20,6 +20,7 @@ struct balloc;           /* allocator-wide state; balloc_private.h */
 struct ialloc;           /* ialloc.c */
 struct orphan_state;     /* orphan.c */
 struct mmp;              /* mmp.c */
+struct fs_private;       /* fs_private.h: what super, mount, error, journal glue and system zone keep */
 struct inode;
 
 /* s_feature_compat */
@@ -150,6 +151,8 @@ struct ext4_fs {
 	struct ialloc *ialloc;         /* owned by ialloc.c */
 	struct orphan_state *orphans;  /* owned by orphan.c */
 	struct mmp *mmp;               /* owned by mmp.c, NULL without */
+	struct fs_private *priv;       /* owned by mount.c */
+	struct mutex orphan_lock;      /* RANK_ORPHAN: orphan list and slots */
 
 	/* Inodes with times changed in memory only (lazytime), flushed by tick. [dirty_times_lock] */
 	struct mutex dirty_times_lock; /* RANK_LEAF */

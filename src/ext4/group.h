@@ -17,6 +17,7 @@ struct ext4_group {
 	fsblk_t block_bitmap, inode_bitmap, inode_table; /* [const] */
 	uint32_t free_blocks, free_inodes, used_dirs, itable_unused; /* [lock] */
 	uint16_t flags;                  /* [lock] EXT4_BG_* */
+	uint32_t block_bitmap_csum, inode_bitmap_csum; /* [lock] of the bitmaps, as in the descriptor */
 	_Atomic uint32_t free_blocks_hint, free_inodes_hint; /* [atomic] copies for lock-free scans */
 	bool bad;                        /* [lock] corrupt: no allocation here */
 	void *buddy;                     /* [lock] balloc's */
@@ -47,6 +48,13 @@ void group_desc_store(struct ext4_fs *fs, struct ext4_group *g);
  */
 int group_block_bitmap(struct ext4_fs *fs, struct ext4_group *g, struct buffer_head **bh_out);
 int group_inode_bitmap(struct ext4_fs *fs, struct ext4_group *g, struct buffer_head **bh_out);
+/*
+ * First use of a *_UNINIT group: clears the flag and sets the checksum and, for blocks, the free count. The bitmap block
+ * came built from group_*_bitmap(). Nothing happens where the flag is clear. Caller: g->lock, write access to @bh
+ * and desc_bh; then group_desc_store().
+ */
+void group_block_bitmap_init(struct ext4_fs *fs, struct ext4_group *g, const struct buffer_head *bh);
+void group_inode_bitmap_init(struct ext4_fs *fs, struct ext4_group *g, const struct buffer_head *bh);
 /* Recompute the bitmap's checksum into the decoded descriptor; caller holds g->lock, then group_desc_store(). */
 void group_block_bitmap_csum_set(struct ext4_fs *fs, struct ext4_group *g, const struct buffer_head *bh);
 void group_inode_bitmap_csum_set(struct ext4_fs *fs, struct ext4_group *g, const struct buffer_head *bh);

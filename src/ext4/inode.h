@@ -52,6 +52,7 @@
 #define INODE_DA_ALLOC_CLOSE 0x040u /* replace via truncate/rename: allocate at close/rename */
 #define INODE_NO_ACL       0x080u /* known to have no ACL xattr */
 #define INODE_NO_XATTR     0x100u
+#define INODE_RAW_CLEARED  0x200u /* with INODE_NEW: the slot in the inode table was zeroed by this creation */
 
 struct inode {
 	struct ext4_fs *fs;              /* [const] */
@@ -60,7 +61,7 @@ struct inode {
 	struct rwsem rwsem;              /* RANK_INODE: size, names, attributes */
 	struct rwsem xattr_sem;          /* RANK_XATTR */
 	struct rwsem map_sem;            /* RANK_MAP: i_block, extent tree, disksize */
-	struct mutex raw_lock;           /* RANK_BUFFER: packing into the inode table; blocks_512, times while packing */
+	struct mutex raw_lock;           /* RANK_LEAF: packing into the inode table; blocks_512, times while packing */
 
 	/* [rwsem writes; reads may race, each field is read whole] */
 	uint16_t mode;
@@ -92,6 +93,7 @@ struct inode {
 
 	struct list_head orphan_node;    /* [orphan_lock] */
 	uint32_t orphan_slot;            /* [orphan_lock] */
+	_Atomic uint32_t dtime;          /* [orphan_lock while listed] i_dtime: deletion time, or the next orphan's number */
 	struct list_head times_node;     /* [fs.dirty_times_lock] */
 
 	/* for vfs/ */
@@ -138,10 +140,25 @@ void inode_free(struct inode *inode);
  * Return: 0; -ESTALE (free or no links), -EUCLEAN (also @ino out of range), -EBADMSG, -EIO, -ENOMEM
  */
 int inode_load(struct ext4_fs *fs, ino_num ino, bool allow_unlinked, struct inode *inode);
-/* Packs the inode into its table block through the handle (1 credit); notes the tids. The inode is then on disk after the commit. */
+/*
+ * Packs the inode into its table block through the handle (1 credit); notes the tids. The inode is then on disk after
+ * the commit. Caller: holds map_sem exclusive or not at all (it is taken shared for a consistent root and size), no
+ * lock of a rank above RANK_MAP, and not the buffer lock of the table block.
+ */
 int inode_write(struct handle *h, struct inode *inode);
 /* inode_write() that counts for fdatasync too (size, blocks, mapping changed). */
 int inode_write_datasync(struct handle *h, struct inode *inode);
+
+/**
+ * inode_raw_access() - the inode's table block with write access had, to change its in-body xattrs
+ * The slot of a new inode is zeroed the first time, and never again by inode_write(), so both may come first. Change
+ * the bytes past 128 + extra_isize under the buffer lock, and call inode_write() in the same handle, which sets the
+ * checksum and dirties the buffer.
+ * Return: 0 with a reference in *bh_out and the inode's offset in the block; -EIO, -ENOMEM, -EROFS, -EUCLEAN
+ */
+int inode_raw_access(struct handle *h, struct inode *inode, struct buffer_head **bh_out, uint32_t *off_out);
+/* crc32c over the file system's seed, the inode's number and generation: the seed of everything that belongs to it. */
+uint32_t inode_csum_seed(const struct inode *inode);
 
 /* The table block of @ino, read (or built when all its neighbours are free), and the offset in it. */
 int inode_table_block(struct ext4_fs *fs, ino_num ino, struct buffer_head **bh_out, uint32_t *off_out);
