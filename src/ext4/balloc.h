@@ -44,6 +44,28 @@ int balloc_alloc(struct handle *h, const struct balloc_request *req, fsblk_t *bl
  */
 int balloc_free(struct handle *h, struct inode *inode, fsblk_t blk, uint64_t count, unsigned flags);
 
+/**
+ * balloc_should_retry() - after -ENOSPC: is it worth trying again?
+ * @retries: starts at 0; the caller's loop counter
+ *
+ * Blocks freed by transactions that have not committed cannot be given out (balloc_free()). If there are any, commits
+ * and waits until they are back. Call with no handle open and no folio, map or group lock held:
+ *
+ *	retry:
+ *		err = fs_handle_start(fs, credits, 0, &h);
+ *		... err = map_blocks(&h, ...); journal_stop(&h);
+ *		if (err == -ENOSPC && balloc_should_retry(fs, &retries) > 0)
+ *			goto retry;
+ *
+ * Also after a failed balloc_reserve().
+ * Return: 1 try again; 0 no use, the disk is full; the journal's error
+ */
+int balloc_should_retry(struct ext4_fs *fs, int *retries);
+#define BALLOC_RETRIES 3
+
+/* Waits for what committed transactions freed to be back, and for discards. At unmount, after the last commit. */
+void balloc_drain(struct ext4_fs *fs);
+
 /* Delayed allocation: promise @blks blocks (data plus worst-case metadata are the caller's sum). -ENOSPC. */
 int balloc_reserve(struct ext4_fs *fs, uint64_t blks, bool root);
 void balloc_unreserve(struct ext4_fs *fs, uint64_t blks);
