@@ -252,12 +252,17 @@ static void overlay_read_end_io(struct bio *bio, int err)
 	bio_clone_end(bio, err);
 }
 
+static int overlay_read_done(struct bio *bio)
+{
+	return 0;
+}
+
 static void overlay_submit_read(struct overlay_device *ov, struct bio *bio)
 {
 	struct bio_clone *clone;
 
 	if (overlay_patch(bio)) {
-		bio->end_io(bio, 0);
+		bio_run_inline(bio, overlay_read_done);
 		return;
 	}
 	clone = bio_clone_alloc(bio, ov->lower, overlay_read_end_io);
