@@ -102,6 +102,8 @@ struct inode {
 	_Atomic(struct inode *) hash_next;
 	struct list_head lru;
 	void *vfs_private;
+	_Atomic uint32_t vfs_flags;      /* [atomic] vfs's own bits; 0 from inode_alloc() */
+	_Atomic uint32_t node_wb_err;    /* [atomic] errseq sample of fsync by inode number; 0 from inode_alloc() */
 	struct rcu_head rcu;
 };
 
