@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop.c - who reads requests, and who sleeps
+ *
+ * A null request through /dev/fuse costs mostly wake-ups: of the server's thread when the request arrives, and of the
+ * caller when the answer does. So one thread, the *leader*, reads and answers requests one after another on its own,
+ * and for spin_us after each answer looks for the next one before it goes to sleep: a caller that works steadily
+ * never waits for a wake-up of ours.
+ *
+ * L1  There is at most one leader. Only the leader spins and sleeps on the device.
+ * L2  A leader that meets a backlog (requests follow each other without a pause, and another is waiting) wakes a
+ *     helper, which reads until the queue is empty and goes back to sleep.
+ * L3  A leader that may block (fsync) hands the lead over first. One that blocks unforeseen (a cold read, a wait for
+ *     log space) loses the lead to the standby, an idle worker that looks in every WATCH_NS while requests flow.
+ * L4  The standby sleeps without a timer when no request came for QUIET_NS; the leader wakes it with the next one.
+ *
+ * Workers are started when the last idle one is taken, up to max_threads.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fuse/loop.h"
+
+#define WATCH_NS       1000000ull   /* L3: a blocked leader costs others at most two of these */
+#define QUIET_NS       100000000ull /* L4 */
+#define BACKLOG_STREAK 4u           /* requests in a row without an empty read: worth asking whether more wait */
+#define SPIN_PAUSES    40u          /* between two looks at the device, about a microsecond */
+
+struct worker {
+	struct loop *loop;          /* [const] */
+	struct fuse_buf request;    /* [owner thread] */
+	unsigned streak;            /* [owner thread] requests since the last empty read */
+	pthread_t thread;           /* [const] */
+};
+
+struct loop {
+	struct server *server;          /* [const] */
+	int device_fd, stop_fd;         /* [const] */
+	struct worker *workers;         /* [const pointer] max_threads of them */
+	pthread_mutex_t lock;
+	pthread_cond_t idle_cond;       /* CLOCK_MONOTONIC */
+	unsigned started;               /* [lock] workers running */
+	unsigned idle;                  /* [lock] of them, waiting on idle_cond */
+	unsigned helpers_wanted;        /* [lock] wake-ups not yet taken (L2) */
+	bool watching;                  /* [lock] one of the idle is the standby */
+	_Atomic(struct worker *) leader; /* [atomic] written under lock, or by compare-and-swap from NULL */
+	_Atomic uint64_t busy_since_ns; /* [atomic] the leader's request in hand, 0: none */
+	_Atomic uint64_t last_request_ns; /* [atomic] for L4, coarse */
+	_Atomic bool standby_sleeps;    /* [atomic] L4: without a timer */
+	_Atomic bool stopped;
+	_Atomic int err;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void *worker_main(void *arg);
+
+/* Caller: loop->lock. A failure to start one leaves fewer workers: the ones there are go on. */
+static void start_worker(struct loop *loop)
+{
+	struct worker *w = &loop->workers[loop->started];
+
+	if (loop->started == loop->server->options.max_threads || loop->stopped)
+		return;
+	w->loop = loop;
+	if (!pthread_create(&w->thread, NULL, worker_main, w))
+		loop->started++;
+}
+
+static void stop_all(struct loop *loop, int err)
+{
+	pthread_mutex_lock(&loop->lock);
+	if (err && !loop->err)
+		loop->err = err;
+	loop->stopped = true;
+	pthread_cond_broadcast(&loop->idle_cond);
+	pthread_mutex_unlock(&loop->lock);
+	eventfd_write(loop->stop_fd, 1);
+}
+
+static void wake_one(struct loop *loop, bool as_helper)
+{
+	pthread_mutex_lock(&loop->lock);
+	if (as_helper && loop->idle > loop->helpers_wanted)
+		loop->helpers_wanted++;
+	if (!loop->idle)
+		start_worker(loop);
+	pthread_cond_signal(&loop->idle_cond);
+	pthread_mutex_unlock(&loop->lock);
+}
+
+/* L3, foreseen: somebody idle takes the lead while this one works. Nobody idle and none to start: it stays. */
+static void hand_over(struct worker *w)
+{
+	struct loop *loop = w->loop;
+
+	pthread_mutex_lock(&loop->lock);
+	if (!loop->idle)
+		start_worker(loop);
+	if (loop->started > 1) {
+		loop->leader = NULL;
+		loop->busy_since_ns = 0;
+		pthread_cond_signal(&loop->idle_cond);
+		loop->server->handovers++;
+	}
+	pthread_mutex_unlock(&loop->lock);
+}
+
+/* L3, unforeseen: the standby's look at the leader. Caller: loop->lock. */
+static bool take_from_blocked(struct worker *w)
+{
+	struct loop *loop = w->loop;
+	uint64_t since = loop->busy_since_ns;
+
+	if (!since || now_ns() - since < WATCH_NS)
+		return false;
+	loop->leader = w;
+	loop->busy_since_ns = 0;
+	loop->server->handovers++;
+	if (loop->idle <= 1)
+		start_worker(loop);
+	return true;
+}
+
+/* Caller: loop->lock. The standby waits with a timer while requests flow, other idle workers without. */
+static void wait_idle(struct loop *loop, bool standby)
+{
+	struct timespec until;
+	uint64_t t = now_ns();
+
+	if (!standby || t - loop->last_request_ns > QUIET_NS) {
+		loop->standby_sleeps |= standby;
+		pthread_cond_wait(&loop->idle_cond, &loop->lock);
+		return;
+	}
+	t += WATCH_NS;
+	until = (struct timespec){ (time_t)(t / 1000000000u), (long)(t % 1000000000u) };
+	pthread_cond_timedwait(&loop->idle_cond, &loop->lock, &until);
+}
+
+/* Returns once this worker leads or is wanted as a helper; false: the loop has stopped. */
+static bool wait_for_role(struct worker *w)
+{
+	struct loop *loop = w->loop;
+	bool standby = false, have = false;
+
+	pthread_mutex_lock(&loop->lock);
+	loop->idle++;
+	while (!loop->stopped && !have) {
+		if (!loop->leader) {
+			loop->leader = w;
+			have = true;
+		} else if (loop->helpers_wanted) {
+			loop->helpers_wanted--;
+			have = true;
+		} else if (standby && take_from_blocked(w)) {
+			have = true;
+		} else {
+			if (!standby && !loop->watching)
+				standby = loop->watching = true;
+			wait_idle(loop, standby);
+			if (standby)
+				loop->standby_sleeps = false;
+		}
+	}
+	loop->idle--;
+	if (standby) {
+		loop->watching = false;
+		pthread_cond_signal(&loop->idle_cond); /* another becomes the standby */
+	}
+	pthread_mutex_unlock(&loop->lock);
+	return !loop->stopped;
+}
+
+static bool more_waiting(struct loop *loop)
+{
+	struct pollfd p = { .fd = loop->device_fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLIN;
+}
+
+static void tell_ready(struct server *server)
+{
+	void (*on_ready)(struct server *) = server->on_ready;
+
+	server->on_ready = NULL;
+	on_ready(server);
+}
+
+static void process(struct worker *w, int len)
+{
+	struct loop *loop = w->loop;
+	struct server *server = loop->server;
+	const struct raw_request *raw = raw_request_current();
+	bool leads = loop->leader == w;
+
+	raw_request_note(server, w->request.mem, (size_t)len);
+	if (++w->streak >= BACKLOG_STREAK && more_waiting(loop))
+		wake_one(loop, true);
+	if (leads && raw_request_may_block(raw)) {
+		hand_over(w);
+	} else if (leads) {
+		uint64_t t = now_ns();
+
+		loop->busy_since_ns = t;
+		loop->last_request_ns = t;
+		if (loop->standby_sleeps)
+			wake_one(loop, false);
+	}
+	fuse_session_process_buf(server->session, &w->request);
+	if (server->on_ready)
+		tell_ready(server);
+	if (loop->leader == w)
+		loop->busy_since_ns = 0;
+}
+
+/* Spins for the next request until @deadline_ns. 1: look again, 0: the time is over. */
+static bool spin(struct loop *loop, uint64_t deadline_ns)
+{
+	loop->server->reads_empty++;
+	for (unsigned i = 0; i < SPIN_PAUSES; i++)
+#if defined(__x86_64__) || defined(__i386__)
+		__builtin_ia32_pause();
+#else
+		__asm__ volatile("" ::: "memory");
+#endif
+	return now_ns() < deadline_ns;
+}
+
+static void sleep_on_device(struct loop *loop)
+{
+	struct pollfd p[2] = { { .fd = loop->device_fd, .events = POLLIN }, { .fd = loop->stop_fd, .events = POLLIN } };
+
+	poll(p, 2, -1);
+}
+
+/* Reads and answers requests while this worker leads; a helper goes when the queue is empty. */
+static void serve(struct worker *w)
+{
+	struct loop *loop = w->loop;
+	uint64_t spin_ns = loop->server->options.spin_us * 1000ull, deadline_ns = 0;
+
+	while (!loop->stopped) {
+		int len = fuse_session_receive_buf(loop->server->session, &w->request);
+
+		if (len > 0) {
+			process(w, len);
+			deadline_ns = 0;
+			continue;
+		}
+		if (len == 0 || (len != -EAGAIN && len != -EINTR)) {
+			stop_all(loop, len);
+			return;
+		}
+		w->streak = 0;
+		if (loop->leader != w)
+			return;
+		if (!deadline_ns)
+			deadline_ns = now_ns() + spin_ns;
+		if (!spin(loop, deadline_ns)) {
+			sleep_on_device(loop);
+			deadline_ns = 0;
+		}
+	}
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	while (wait_for_role(w))
+		serve(w);
+	free(w->request.mem);
+	w->request.mem = NULL;
+	return NULL;
+}
+
+struct loop *loop_create(struct server *server)
+{
+	struct loop *loop = calloc(1, sizeof(*loop));
+	pthread_condattr_t attr;
+
+	if (!loop)
+		return NULL;
+	loop->server = server;
+	loop->device_fd = fuse_session_fd(server->session);
+	loop->stop_fd = eventfd(0, EFD_CLOEXEC);
+	loop->workers = calloc(server->options.max_threads, sizeof(*loop->workers));
+	if (loop->stop_fd < 0 || !loop->workers) {
+		if (loop->stop_fd >= 0)
+			close(loop->stop_fd);
+		free(loop->workers);
+		free(loop);
+		return NULL;
+	}
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&loop->idle_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&loop->lock, NULL);
+	return loop;
+}
+
+int loop_run(struct loop *loop)
+{
+	unsigned started;
+
+	pthread_mutex_lock(&loop->lock);
+	start_worker(loop);
+	start_worker(loop);
+	started = loop->started;
+	pthread_mutex_unlock(&loop->lock);
+	if (!started)
+		return -EAGAIN;
+	/* Workers start others before they end: joined in order, all have been started once the last is reached. */
+	for (unsigned i = 0; i < loop->started; i++)
+		pthread_join(loop->workers[i].thread, NULL);
+	return loop->err;
+}
+
+void loop_stop(struct loop *loop)
+{
+	stop_all(loop, 0);
+}
+
+void loop_destroy(struct loop *loop)
+{
+	pthread_cond_destroy(&loop->idle_cond);
+	pthread_mutex_destroy(&loop->lock);
+	close(loop->stop_fd);
+	free(loop->workers);
+	free(loop);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* ops_file.c - requests on file data */
+#include <errno.h>
+
+#include "fuse/server.h"
+
+/* A stretch this long is let go of at once when the kernel has read it through: its page cache holds it. */
+#define DROP_SPAN_BYTES (1u << 20)
+
+static void drop_what_was_read(struct server *server, uext4_ino ino, off_t end)
+{
+	if (end % DROP_SPAN_BYTES == 0 && end > 0)
+		uext4_node_drop_cache(server->fs, ino, end - DROP_SPAN_BYTES, DROP_SPAN_BYTES);
+}
+
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct server *server = req_server(req);
+	struct iovec iov = { .iov_base = worker_buffer(), .iov_len = size };
+	ssize_t got;
+
+	(void)fi;
+	if (!iov.iov_base || size > SERVER_MAX_WRITE_BYTES) {
+		fuse_reply_err(req, iov.iov_base ? EINVAL : ENOMEM);
+		return;
+	}
+	got = uext4_node_readv(server->fs, node_of(ino), &iov, 1, off);
+	if (got < 0) {
+		fuse_reply_err(req, (int)-got);
+		return;
+	}
+	fuse_reply_buf(req, iov.iov_base, (size_t)got);
+	drop_what_was_read(server, node_of(ino), off + got);
+}
+
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct server *server = req_server(req);
+	struct iovec iov = { .iov_base = (char *)buf, .iov_len = size };
+	uint32_t flags = 0;
+	size_t done = 0;
+	ssize_t put = 0;
+
+	if (fi->writepage)
+		flags |= UEXT4_WRITE_KEEP_TIMES;
+	else if (raw_request_current()->kill_priv)
+		flags |= UEXT4_WRITE_KILL_PRIV;
+	/* The kernel takes a short count from the page cache's writeback as an I/O error: go on until one says why. */
+	while (done < size) {
+		put = uext4_node_writev(server->fs, node_of(ino), &iov, 1, off + (off_t)done, flags);
+		if (put <= 0)
+			break;
+		done += (size_t)put;
+		iov.iov_base = (char *)buf + done;
+		iov.iov_len = size - done;
+	}
+	if (done == 0 && size > 0)
+		fuse_reply_err(req, put < 0 ? (int)-put : EIO);
+	else
+		fuse_reply_write(req, done);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	(void)fi;
+	fuse_reply_err(req, -uext4_node_fsync(req_server(req)->fs, node_of(ino), datasync != 0));
+}
+
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, struct fuse_file_info *fi)
+{
+	(void)fi;
+	fuse_reply_err(req, -uext4_node_fallocate(req_server(req)->fs, node_of(ino), mode, off, len));
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+	off_t pos = uext4_node_lseek(req_server(req)->fs, node_of(ino), off, whence);
+
+	(void)fi;
+	if (pos < 0)
+		fuse_reply_err(req, (int)-pos);
+	else
+		fuse_reply_lseek(req, pos);
+}
