@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+# Thin: meson knows how to build, the scripts know how to run. `make help` lists what there is.
+BUILD ?= build
+MESON_FLAGS ?=
+
+.PHONY: all run check bench asan tsan install clean help
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@scripts/install-deps build
+	meson setup $(BUILD) $(MESON_FLAGS)
+
+run: all
+	@BUILD=$(BUILD) scripts/demo
+
+check:
+	@scripts/check
+
+bench: all
+	@BUILD=$(BUILD) scripts/bench
+
+asan tsan:
+	@scripts/install-deps check
+	@scripts/setup-build build-$@
+	ninja -C build-$@
+
+install: all
+	meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf build build-gcc build-clang build-asan build-tsan
+
+help:
+	@echo 'make          build into $(BUILD)/, installing missing Debian packages first if it may'
+	@echo 'make run      the demo'
+	@echo 'make check    every test that belongs to CI; needs about 20 minutes on two processors'
+	@echo 'make bench    the measurements; writes $(BUILD)/bench/report.html'
+	@echo 'make asan     a build with AddressSanitizer and UBSan in build-asan/'
+	@echo 'make tsan     a build with ThreadSanitizer in build-tsan/'
+	@echo 'make install  DESTDIR is honoured'
+	@echo 'make clean    remove the build folders'
