@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""tree.py - everything that can be read of a tree, and the differences between two."""
+import errno
+import hashlib
+import os
+import stat
+
+from report import Failure
+
+CHUNK = 1 << 20
+
+
+def content_and_holes(be, path, size, want_holes):
+    """Hash of the data ranges with their positions. Without @want_holes the whole content alone."""
+    h = hashlib.sha256()
+    holes = []
+    pos = 0
+    while pos < size:
+        try:
+            data = be.seek(path, pos, os.SEEK_DATA)
+        except OSError as e:
+            if e.errno != errno.ENXIO:
+                raise
+            data = size
+        if data > pos:
+            holes.append((pos, data))
+        if data >= size:
+            break
+        end = be.seek(path, data, os.SEEK_HOLE)
+        pos = data
+        while pos < end:
+            got = be.read(path, pos, min(CHUNK, end - pos))
+            if not got:
+                raise Failure(f"{path}: read at {pos} of {size} gave nothing")
+            hash_nonzero(h, pos, got)
+            pos += len(got)
+    return h.hexdigest(), tuple(holes) if want_holes else None
+
+
+def hash_nonzero(h, pos, data):
+    """Zero pages do not count, so that a file written sparse or full hashes alike."""
+    for off in range(0, len(data), 4096):
+        page = data[off:off + 4096]
+        if page.strip(b"\0"):
+            h.update((pos + off).to_bytes(8, "little"))
+            h.update(page)
+
+
+def describe(be, path, st, holes, times):
+    d = {"mode": oct(st.mode), "uid": st.uid, "gid": st.gid, "nlink": st.nlink}
+    if times:
+        d["mtime"] = st.mtime_ns
+    if stat.S_ISREG(st.mode):
+        d["size"] = st.size
+        d["content"], d["holes"] = content_and_holes(be, path, st.size, holes)
+    elif stat.S_ISLNK(st.mode):
+        d["target"] = be.readlink(path)
+    elif stat.S_ISCHR(st.mode) or stat.S_ISBLK(st.mode):
+        d["rdev"] = st.rdev
+    try:
+        d["xattrs"] = {n: be.getxattr(path, n) for n in be.listxattr(path) if not n.startswith("security.selinux")}
+    except OSError as e:
+        if e.errno not in (errno.EOPNOTSUPP, errno.EPERM):
+            raise
+    return d
+
+
+def snapshot(be, holes=True, times=True, skip=("lost+found",)):
+    """{path: description}; hard links are told by the first name of the same inode."""
+    out, first = {}, {}
+    todo = [b""]
+    while todo:
+        d = todo.pop()
+        for name in be.readdir(d):
+            path = os.path.join(d, name) if d else name
+            if os.fsdecode(path) in skip:
+                continue
+            st = be.lstat(path)
+            desc = describe(be, path, st, holes, times)
+            if not stat.S_ISDIR(st.mode):
+                desc["same_as"] = first.setdefault(st.ino, path)
+            out[path] = desc
+            if stat.S_ISDIR(st.mode):
+                todo.append(path)
+    st = be.lstat(b"")
+    out[b""] = describe(be, b"", st, holes, False)
+    return out
+
+
+def compare(a, b, name_a, name_b):
+    """Raises Failure with the first differences."""
+    lines = []
+    for path in sorted(set(a) | set(b)):
+        shown = os.fsdecode(path) or "/"
+        if path not in a:
+            lines.append(f"{shown}: only in {name_b}")
+        elif path not in b:
+            lines.append(f"{shown}: only in {name_a}")
+        else:
+            for key in sorted(set(a[path]) | set(b[path])):
+                va, vb = a[path].get(key), b[path].get(key)
+                if va != vb:
+                    lines.append(f"{shown}: {key}: {name_a} {str(va)[:200]}, {name_b} {str(vb)[:200]}")
+    if lines:
+        raise Failure("\n".join(lines[:20] + ([f"... and {len(lines) - 20} more"] if len(lines) > 20 else [])))
