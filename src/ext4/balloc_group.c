@@ -84,6 +84,17 @@ static void buddies_shrink(struct ext4_fs *fs)
 	}
 }
 
+/* A bitmap that was never written is what the layout says it is; the descriptor's count follows it. */
+static void free_count_adopt(struct ext4_fs *fs, struct ext4_group *g, uint32_t free_blks)
+{
+	if (free_blks > g->free_blocks)
+		block_counter_give(&fs->balloc->counter, free_blks - g->free_blocks);
+	else if (free_blks < g->free_blocks)
+		block_counter_withdraw(&fs->balloc->counter, g->free_blocks - free_blks);
+	g->free_blocks = free_blks;
+	atomic_store_explicit(&g->free_blocks_hint, free_blks, memory_order_relaxed);
+}
+
 /* Caller: g->lock; no buddy yet. */
 static int buddy_build(struct ext4_fs *fs, struct ext4_group *g, struct buffer_head *bh)
 {
@@ -91,6 +102,8 @@ static int buddy_build(struct ext4_fs *fs, struct ext4_group *g, struct buffer_h
 
 	if (!b)
 		return -ENOMEM;
+	if (g->flags & EXT4_BG_BLOCK_UNINIT)
+		free_count_adopt(fs, g, b->free);
 	if (b->free != g->free_blocks) {
 		group_withdraw(fs, g);
 		FS_ERROR(fs, -EUCLEAN, "group %u: block bitmap has %u free blocks, descriptor says %u", g->group, b->free,
@@ -220,8 +233,8 @@ int group_bitmap_set(struct handle *h, struct ext4_fs *fs, struct ext4_group *g,
 	err = journal_get_write_access(h, g->desc_bh);
 	if (err)
 		return err;
+	group_block_bitmap_init(fs, g, bh);
 	bitmap_range_fill(bh->data, start, len, used);
-	g->flags &= (uint16_t)~EXT4_BG_BLOCK_UNINIT;
 	g->free_blocks = used ? g->free_blocks - len : g->free_blocks + len;
 	atomic_store_explicit(&g->free_blocks_hint, g->free_blocks, memory_order_relaxed);
 	group_block_bitmap_csum_set(fs, g, bh);
@@ -244,8 +257,7 @@ int group_bitmap_materialise(struct handle *h, struct ext4_fs *fs, struct ext4_g
 	err = journal_get_write_access(h, g->desc_bh);
 	if (err)
 		return err;
-	g->flags &= (uint16_t)~EXT4_BG_BLOCK_UNINIT;
-	group_block_bitmap_csum_set(fs, g, bh);
+	group_block_bitmap_init(fs, g, bh);
 	group_desc_store(fs, g);
 	err = journal_dirty_metadata(h, bh);
 	if (err)
