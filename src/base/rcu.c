@@ -4,7 +4,6 @@
 
 /* Both name their structure rcu_head: theirs gets another name in this file. */
 #define rcu_head urcu_bp_rcu_head
-#define _LGPL_SOURCE /* the read side inline: LGPL allows that to MIT code */
 #include <urcu/urcu-bp.h>
 #undef rcu_head
 
