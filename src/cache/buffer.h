@@ -26,8 +26,17 @@ struct journal_head; /* jbd2's part of a buffer; see jbd2 */
 #define BH_NEW       0x0400u /* was created by buffer_get() and never read */
 #define BH_WRITEBACK 0x0800u /* being written home from a snapshot or in place */
 #define BH_UNWRITTEN_ORDERED 0x1000u /* reserved for jbd2 */
+#define BH_REFERENCED 0x2000u /* used since the reclaim scan last came by */
 #define BH_JBD_PRIVATE_SHIFT 16 /* bits 16.. belong to jbd2 */
 
+/*
+ * Home writes go out from a snapshot. The writer takes the buffer lock, skips the buffer unless BH_DIRTY is set and
+ * BH_JBDDIRTY is not, copies the bytes, clears BH_DIRTY, sets BH_WRITEBACK and unlocks; the I/O runs without the
+ * lock. So whoever is going to change the bytes of a buffer that may be BH_DIRTY takes the buffer lock once, before the first
+ * change, and sets BH_JBDDIRTY under it (journal_get_write_access() does so, the first time in a transaction): from
+ * then on no half-changed bytes can be copied, and the change never waits for I/O. BH_DIRTY may stay set meanwhile. A second
+ * home write of the same buffer waits for the first one's completion, so an older copy cannot overtake a newer.
+ */
 struct buffer_head {
 	fsblk_t blk;                          /* [const] */
 	uint8_t *data;                        /* [const] block_bytes bytes, aligned to block_bytes; contents: BH_LOCKED or the owner's rules */
@@ -90,15 +99,22 @@ void buffer_clean(struct buffer_head *bh);
 
 /*
  * Writes the dirty ones among @bhs home: sorted by block, neighbours merged into vectored writes, all in flight at
- * once; waits. Takes buffer locks while snapshotting or writing. A failed one gets BH_WRITE_ERR and stays dirty.
- * Returns the first error. No flush is sent.
+ * once; waits. Takes buffer locks while snapshotting; BH_JBDDIRTY ones are skipped. A failed one gets BH_WRITE_ERR and
+ * stays dirty. Those under BH_WRITEBACK by somebody else are waited for, so on return each was home once, or failed.
+ * The caller keeps the buffers from going away (a reference, or a journal head). Returns the first error. No flush is sent.
  */
 int buffers_write(struct buffer_cache *bc, struct buffer_head **bhs, size_t count);
-/* Writes every dirty buffer and waits; no device flush. */
+/* Waits until no home write of @bh is in flight. */
+void buffer_wait_writeback(struct buffer_head *bh);
+/* Writes every dirty buffer that is not BH_JBDDIRTY, and waits for those in flight too; no device flush. */
 int buffer_cache_sync(struct buffer_cache *bc);
 /* Buffers that failed to be written home since the last call? Returns the error once, then 0. */
 int buffer_cache_take_error(struct buffer_cache *bc);
-/* Drops cached contents of [blk, blk + count) that jbd2 does not hold; dirty ones are cleaned first. Used when blocks are freed. */
+/*
+ * Drops cached contents of [blk, blk + count) that jbd2 does not hold; dirty ones are cleaned first, and home writes in
+ * flight are waited for. Call when blocks are freed, or at the latest before they are written as data: an old home write
+ * must not land on top.
+ */
 void buffer_forget_range(struct buffer_cache *bc, fsblk_t blk, uint64_t count);
 
 #endif

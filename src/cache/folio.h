@@ -24,16 +24,21 @@ struct folio_state; /* per-block maps beyond what fits the inline word; private 
 #define FOLIO_READAHEAD 0x40u /* reaching it starts the next readahead window */
 #define FOLIO_REFERENCED 0x80u
 
+struct cache;
+
 struct folio {
-	struct mapping *mapping;        /* [folio lock] NULL once truncated from it */
+	struct mapping *mapping;        /* [folio lock] NULL once truncated from it; stable under FOLIO_WRITEBACK too */
+	struct cache *cache;            /* [const] */
 	uint64_t index;                 /* [const] in pages; multiple of 1 << order */
 	uint8_t order;                  /* [const] */
+	uint8_t block_bits;             /* [const] log2 of the block size that its state is kept in */
 	_Atomic uint32_t flags;         /* [atomic] */
 	_Atomic int32_t refs;           /* [atomic] the mapping holds one */
 	uint8_t *data;                  /* [const] page-aligned; bytes: folio lock */
 	_Atomic uint64_t inline_state;  /* [folio lock] up to 32 blocks: dirty map << 32 | uptodate map; meaning in folio_state.c */
 	_Atomic(struct folio_state *) state; /* [folio lock] NULL until needed */
 	_Atomic int32_t writes_in_flight, reads_in_flight; /* [atomic] parts of it under I/O */
+	uint64_t writeback_bytes;       /* [folio lock, then the end of writeback] */
 	struct list_head lru;
 	struct rcu_head rcu;
 };
@@ -49,7 +54,8 @@ void folio_unlock(struct folio *f);
 bool folio_is_locked(const struct folio *f);
 void folio_wait_writeback(struct folio *f);
 void folio_begin_writeback(struct folio *f);  /* folio locked; sets the mapping's writeback tag */
-void folio_end_writeback(struct folio *f);    /* any thread, also from end_io */
+/* Any thread, also from end_io. The last touch of @f for callers without a reference: writeback pins it in its mapping. */
+void folio_end_writeback(struct folio *f);
 
 /*
  * Sub-folio state, in bytes relative to the folio; ranges are rounded to the mapping's block size by the
@@ -57,9 +63,17 @@ void folio_end_writeback(struct folio *f);    /* any thread, also from end_io */
  * or dirty has no state. Lost state (memory pressure, partial truncate) reads as "all dirty" when FOLIO_DIRTY.
  */
 bool folio_range_is_uptodate(const struct folio *f, size_t off, size_t len);
+/* The same without the folio lock, for readers that hold a reference. False may mean "ask again with the lock". */
+bool folio_range_is_uptodate_unlocked(const struct folio *f, size_t off, size_t len);
+/* The last read into a new folio, whose lock it holds, has filled it: every block is valid. */
+void folio_mark_uptodate(struct folio *f);
 int  folio_mark_range_uptodate(struct folio *f, size_t off, size_t len);  /* -ENOMEM: state needed, not had */
 int  folio_mark_range_dirty(struct folio *f, size_t off, size_t len);     /* also tags mapping, accounts, may wake flusher */
 void folio_mark_dirty(struct folio *f);                                    /* as a whole, as by a direct pointer */
+/*
+ * Between folio_begin_writeback() and folio_end_writeback() the bytes count as under writeback, else as clean. When
+ * state is needed and there is no memory for it, all stays dirty.
+ */
 void folio_clear_range_dirty(struct folio *f, size_t off, size_t len);
 /* First dirty run at or after *off: sets *off and *len. False: none. */
 bool folio_next_dirty_range(const struct folio *f, size_t *off, size_t *len);

@@ -8,16 +8,19 @@
 #include "cache/folio.h"
 
 struct writeback_control {
-	uint64_t start_bytes, end_bytes; /* half-open; UINT64_MAX: to the end */
+	uint64_t start_bytes, end_bytes; /* half-open; UINT64_MAX: to the end. On return start is where it stopped */
 	bool wait_for_writeback;         /* data integrity: wait for folios already under writeback, skip nothing */
 	bool by_commit;                  /* the journal's commit asked (ablation): counted as data_pages_by_commit */
-	int64_t budget_bytes;            /* background: stop after about so much; INT64_MAX: all */
+	int64_t budget_bytes;            /* background: stop after about so much; INT64_MAX: all. Returns what is left */
 };
 
 struct mapping_ops {
 	/* Submits writes for dirty folios in the range; does not wait for them. First error of submission. */
 	int (*writepages)(struct mapping *m, struct writeback_control *wbc);
-	/* Pins the owner against eviction, false if it is going away. The flusher and reclaim bracket their work so. */
+	/*
+	 * Pins the owner against eviction, false if it is going away. The flusher brackets its work so; drop() may
+	 * evict the owner and end in mapping_exit().
+	 */
 	bool (*grab)(struct mapping *m);
 	void (*drop)(struct mapping *m);
 };
@@ -35,20 +38,30 @@ struct mapping {
 	struct rwsem invalidate_lock;      /* RANK_INVALIDATE: folio insertion (shared) against truncate, punch (exclusive) */
 	struct mutex tree_lock;            /* RANK_MAPPING_TREE: writers of the tree and tags */
 	_Atomic(struct folio_node *) root; /* [tree_lock writes; RCU reads] */
-	uint8_t height;                    /* [tree_lock] */
 	_Atomic uint64_t nr_pages;         /* [tree_lock writes] */
 	_Atomic uint64_t dirty_bytes, writeback_bytes; /* [atomic] */
 	_Atomic uint32_t wb_err;           /* [atomic] errseq: error and sequence, see mapping_record_error() */
-	_Atomic uint32_t ra_slots[16];     /* readahead streams; private to iomap/readahead.c */
+	_Atomic uint64_t ra_slots[8];      /* readahead streams; private to iomap/readahead.c */
+	_Atomic uint32_t ra_next;          /* the same */
 	struct list_head dirty_node;       /* [cache dirty lock] */
 	uint64_t dirtied_ns;               /* [cache dirty lock] when the oldest dirty data came */
+	uint64_t wb_pass;                  /* [cache dirty lock] last cache_writeback_all() that came by */
+	uint64_t wb_cursor_bytes;          /* [flusher's pass] where background writeback goes on */
 	_Atomic uint32_t private_flags;    /* cache's own */
 };
 
 void mapping_init(struct mapping *m, struct cache *cache, struct block_device *dev, const struct mapping_ops *ops,
 		  void *host, uint8_t block_bits);
+/* Dirtying a part of a folio dirties all its uptodate blocks: the behaviour before sub-folio state (ablation). */
+void mapping_set_whole_folio_dirty(struct mapping *m);
 /* All folios are gone (mapping_truncate(m, 0) at least); nothing under I/O. */
 void mapping_exit(struct mapping *m);
+
+/* The smallest order that a folio of @m may have: a block is never larger than its folio. */
+static inline uint8_t mapping_min_order(const struct mapping *m)
+{
+	return m->block_bits > PAGE_SHIFT_BITS ? (uint8_t)(m->block_bits - PAGE_SHIFT_BITS) : 0;
+}
 
 /* The folio that covers page @index, referenced, or NULL. Lock-free; recheck f->mapping under the folio lock. */
 struct folio *mapping_find(struct mapping *m, uint64_t index);
@@ -58,12 +71,15 @@ struct folio *mapping_find(struct mapping *m, uint64_t index);
  * Return: 0, -ENOMEM
  */
 int mapping_get_folio(struct mapping *m, uint64_t index, uint8_t order_hint, struct folio **folio_out);
-/* Up to @max folios with the tag from *index on, referenced, ascending; *index moves past the last. */
-enum folio_tag { TAG_DIRTY, TAG_WRITEBACK };
+/* TAG_ANY: every folio. Up to @max folios with the tag from *index on, referenced, ascending; *index moves past the last. */
+enum folio_tag { TAG_DIRTY, TAG_WRITEBACK, TAG_ANY };
 unsigned mapping_find_tagged(struct mapping *m, uint64_t *index, uint64_t end_index, enum folio_tag tag,
 			     struct folio **folios_out, unsigned max);
 
-/* Starts and waits: all dirty data in [start, end). Returns the first error of this call's submissions only. */
+/*
+ * Start, wait for, or both: all dirty data in [start, end). mapping_write_range() returns the first error of its
+ * submissions; the waiting ones also an error of I/O that ended meanwhile. Neither takes it from mapping_check_error().
+ */
 int mapping_write_range(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
 int mapping_wait_range(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);
 int mapping_write_and_wait(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes);

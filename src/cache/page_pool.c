@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page_pool.c - memory for folios and buffers
+ *
+ * malloc() is no good for a cache: page-aligned blocks fragment its heap, freed ones stay resident, and large
+ * ones are mapped and unmapped each time. So the pool owns one range of address space, cut into slabs of 1 MiB.
+ * A slab holds blocks of one size; larger blocks take a run of slabs. A slab with no block in use can become
+ * one of any size.
+ *
+ * P1  Resident memory is at most the blocks in use + reserve_bytes + what magazines hold: a block freed
+ *     above the reserve is given back at once (it keeps its address and is "cold" until used again). Blocks
+ *     smaller than a page go back with their slab only.
+ * P2  A slab is on partial[shift] while it has free blocks and its bit in slab_used is set. A slab with all
+ *     blocks free is retired (off the list, bit clear) unless most of it is warm and the reserve is not full.
+ *
+ * In front of the slabs lies a magazine of free 4 KiB blocks per thread shard, since that is the size
+ * allocated by the hundred thousand per second.
+ *
+ * Locks: magazine.lock (RANK_WORK), then pool.lock (RANK_LEAF); nothing else is taken under them.
+ */
+#include "cache/page_pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/lock.h"
+
+#define SLAB_SHIFT 20
+#define SLAB_BYTES (UINT64_C(1) << SLAB_SHIFT)
+#define SLAB_BLOCKS_MAX (1u << (SLAB_SHIFT - POOL_SHIFT_MIN))
+#define PAGE_SHIFT 12
+#define CLASSES (SLAB_SHIFT - POOL_SHIFT_MIN + 1)
+/* Half of it moves at a time: 32 pages per lock of the pool. */
+#define MAGAZINE_PAGES 64u
+
+struct slab {
+	struct list_head node;                 /* [pool.lock] class.partial */
+	uint64_t free_map[SLAB_BLOCKS_MAX / 64];
+	uint64_t warm_map[SLAB_BLOCKS_MAX / 64]; /* free and resident */
+	uint32_t index;                        /* [const] */
+	uint16_t nr_free;
+	uint8_t shift;
+	bool mapped;                           /* readable and writable */
+};
+
+struct magazine {
+	struct mutex lock;
+	unsigned count;
+	void *pages[MAGAZINE_PAGES];
+} __attribute__((aligned(64)));
+
+struct page_pool {
+	uint8_t *base;                   /* [const] aligned to SLAB_BYTES */
+	void *map;                       /* [const] as mmap() returned it */
+	size_t map_bytes;                /* [const] */
+	uint32_t nr_slabs;               /* [const] */
+	uint64_t reserve_bytes;          /* [const] */
+	struct slab **slabs;             /* [pool.lock] allocated on first use */
+	uint64_t *slab_used;             /* [pool.lock] bit per slab */
+	uint32_t slab_hint;              /* [pool.lock] where to look for a free slab first */
+	uint64_t warm_bytes;             /* [pool.lock] free and resident */
+	struct list_head partial[CLASSES]; /* [pool.lock] by shift - POOL_SHIFT_MIN */
+	struct mutex lock;
+	struct magazine magazine[COUNTER_SHARDS];
+};
+
+static bool bit_test(const uint64_t *map, uint32_t bit) { return map[bit / 64] >> (bit % 64) & 1; }
+static void bit_set(uint64_t *map, uint32_t bit) { map[bit / 64] |= UINT64_C(1) << (bit % 64); }
+static void bit_clear(uint64_t *map, uint32_t bit) { map[bit / 64] &= ~(UINT64_C(1) << (bit % 64)); }
+
+static unsigned slab_blocks(unsigned shift)
+{
+	return 1u << (SLAB_SHIFT - shift);
+}
+
+/* First set bit below @blocks, or -1. */
+static int map_first(const uint64_t *map, unsigned blocks)
+{
+	for (unsigned i = 0; i < div_round_up(blocks, 64u); i++)
+		if (map[i])
+			return (int)(i * 64 + (unsigned)__builtin_ctzll(map[i]));
+	return -1;
+}
+
+int page_pool_create(uint64_t limit_bytes, uint64_t reserve_bytes, struct page_pool **pool_out)
+{
+	/* Four times the limit: room for slabs of each size class partly used, and for going over the limit. */
+	uint64_t bytes = round_up_to(limit_bytes, SLAB_BYTES) * 4 + 256 * SLAB_BYTES;
+	struct page_pool *pool;
+	uintptr_t start;
+
+	pool = aligned_alloc(64, round_up_to(sizeof(*pool), 64));
+	if (!pool)
+		return -ENOMEM;
+	memset(pool, 0, sizeof(*pool));
+	pool->nr_slabs = (uint32_t)(bytes >> SLAB_SHIFT);
+	pool->reserve_bytes = reserve_bytes;
+	pool->slabs = calloc(pool->nr_slabs, sizeof(*pool->slabs));
+	pool->slab_used = calloc(div_round_up(pool->nr_slabs, 64u), sizeof(uint64_t));
+	if (!pool->slabs || !pool->slab_used)
+		goto free_pool;
+	pool->map_bytes = bytes + SLAB_BYTES;
+	pool->map = mmap(NULL, pool->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (pool->map == MAP_FAILED)
+		goto free_pool;
+	start = round_up_to((uintptr_t)pool->map, SLAB_BYTES);
+	pool->base = (uint8_t *)start;
+	mutex_init(&pool->lock, RANK_LEAF);
+	for (unsigned i = 0; i < CLASSES; i++)
+		list_init(&pool->partial[i]);
+	for (unsigned i = 0; i < COUNTER_SHARDS; i++)
+		mutex_init(&pool->magazine[i].lock, RANK_WORK);
+	*pool_out = pool;
+	return 0;
+free_pool:
+	free(pool->slabs);
+	free(pool->slab_used);
+	free(pool);
+	return -ENOMEM;
+}
+
+void page_pool_destroy(struct page_pool *pool)
+{
+	if (!pool)
+		return;
+	munmap(pool->map, pool->map_bytes);
+	for (unsigned i = 0; i < COUNTER_SHARDS; i++)
+		mutex_exit(&pool->magazine[i].lock);
+	for (uint32_t i = 0; i < pool->nr_slabs; i++)
+		free(pool->slabs[i]);
+	mutex_exit(&pool->lock);
+	free(pool->slabs);
+	free(pool->slab_used);
+	free(pool);
+}
+
+static uint8_t *slab_address(const struct page_pool *pool, uint32_t index)
+{
+	return pool->base + ((uint64_t)index << SLAB_SHIFT);
+}
+
+/* Makes the slab accessible and gives it its header. */
+static int slab_prepare(struct page_pool *pool, uint32_t index, unsigned shift)
+{
+	struct slab *slab = pool->slabs[index];
+
+	if (!slab) {
+		slab = calloc(1, sizeof(*slab));
+		if (!slab)
+			return -ENOMEM;
+		list_init(&slab->node);
+		slab->index = index;
+		pool->slabs[index] = slab;
+	}
+	if (!slab->mapped) {
+		if (mprotect(slab_address(pool, index), SLAB_BYTES, PROT_READ | PROT_WRITE))
+			return -ENOMEM;
+		slab->mapped = true;
+	}
+	/* A huge page would keep blocks resident that were given back (P1). Advice only: its failure is harmless. */
+	if (shift < SLAB_SHIFT)
+		madvise(slab_address(pool, index), SLAB_BYTES, MADV_NOHUGEPAGE);
+	slab->shift = (uint8_t)shift;
+	return 0;
+}
+
+/* First index of @count free slabs in a row, marked used; -1: none. */
+static int64_t slab_run_take(struct page_pool *pool, uint32_t count)
+{
+	uint32_t run = 0;
+
+	for (uint32_t seen = 0, i = count == 1 ? pool->slab_hint : 0; seen < pool->nr_slabs; seen++, i++) {
+		if (i == pool->nr_slabs)
+			i = run = 0;
+		run = bit_test(pool->slab_used, i) ? 0 : run + 1;
+		if (run == count) {
+			for (uint32_t j = i + 1 - count; j <= i; j++)
+				bit_set(pool->slab_used, j);
+			if (count == 1)
+				pool->slab_hint = i;
+			return (int64_t)i + 1 - count;
+		}
+	}
+	return -1;
+}
+
+static void slab_run_give(struct page_pool *pool, uint32_t index, uint32_t count)
+{
+	for (uint32_t i = index; i < index + count; i++)
+		bit_clear(pool->slab_used, i);
+	pool->slab_hint = min_of(pool->slab_hint, index);
+}
+
+static struct slab *slab_new(struct page_pool *pool, unsigned shift)
+{
+	int64_t index = slab_run_take(pool, 1);
+	unsigned blocks = slab_blocks(shift);
+	struct slab *slab;
+
+	if (index < 0)
+		return NULL;
+	if (slab_prepare(pool, (uint32_t)index, shift)) {
+		slab_run_give(pool, (uint32_t)index, 1);
+		return NULL;
+	}
+	slab = pool->slabs[index];
+	memset(slab->free_map, 0, sizeof(slab->free_map));
+	memset(slab->warm_map, 0, sizeof(slab->warm_map));
+	for (unsigned i = 0; i < blocks; i++)
+		bit_set(slab->free_map, i);
+	slab->nr_free = (uint16_t)blocks;
+	list_add(&slab->node, &pool->partial[shift - POOL_SHIFT_MIN]);
+	return slab;
+}
+
+static struct slab *slab_of_block(const struct page_pool *pool, const void *block)
+{
+	uint64_t index = ((uintptr_t)block - (uintptr_t)pool->base) >> SLAB_SHIFT;
+
+	UEXT4_ASSERT(index < pool->nr_slabs && pool->slabs[index]);
+	return pool->slabs[index];
+}
+
+static void *slab_take_block(struct page_pool *pool, struct slab *slab, unsigned shift)
+{
+	int bit = map_first(slab->warm_map, slab_blocks(shift));
+
+	if (bit >= 0) {
+		bit_clear(slab->warm_map, (uint32_t)bit);
+		pool->warm_bytes -= UINT64_C(1) << shift;
+	} else {
+		bit = map_first(slab->free_map, slab_blocks(shift));
+	}
+	UEXT4_ASSERT(bit >= 0);
+	bit_clear(slab->free_map, (uint32_t)bit);
+	if (--slab->nr_free == 0)
+		list_del(&slab->node);
+	return slab_address(pool, slab->index) + ((uint64_t)bit << shift);
+}
+
+static void *pool_alloc_locked(struct page_pool *pool, unsigned shift)
+{
+	struct list_head *partial = &pool->partial[shift - POOL_SHIFT_MIN];
+	struct slab *slab = list_empty(partial) ? slab_new(pool, shift) : list_first(partial, struct slab, node);
+
+	return slab ? slab_take_block(pool, slab, shift) : NULL;
+}
+
+/* Tells the system that the memory is free; the next use finds zeros. */
+static void memory_give_back(void *addr, size_t len_bytes)
+{
+	madvise(addr, len_bytes, MADV_DONTNEED);
+}
+
+static unsigned slab_warm_blocks(const struct slab *slab, unsigned shift)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < div_round_up(slab_blocks(shift), 64u); i++)
+		count += (unsigned)__builtin_popcountll(slab->warm_map[i]);
+	return count;
+}
+
+/* No block of it is used (P2): another size may have it. */
+static void slab_retire(struct page_pool *pool, struct slab *slab, unsigned warm_blocks)
+{
+	if (warm_blocks) {
+		pool->warm_bytes -= (uint64_t)warm_blocks << slab->shift;
+		memory_give_back(slab_address(pool, slab->index), SLAB_BYTES);
+	}
+	list_del(&slab->node);
+	slab_run_give(pool, slab->index, 1);
+}
+
+static void pool_free_locked(struct page_pool *pool, void *block, unsigned shift)
+{
+	struct slab *slab = slab_of_block(pool, block);
+	uint64_t bytes = UINT64_C(1) << shift;
+	uint32_t bit = (uint32_t)(((uintptr_t)block & (SLAB_BYTES - 1)) >> shift);
+	bool over = pool->warm_bytes + bytes > pool->reserve_bytes;
+
+	UEXT4_ASSERT(slab->shift == shift && !bit_test(slab->free_map, bit));
+	bit_set(slab->free_map, bit);
+	if (over && shift >= PAGE_SHIFT) {
+		memory_give_back(block, bytes);
+	} else {
+		bit_set(slab->warm_map, bit);
+		pool->warm_bytes += bytes;
+	}
+	/* Used next before slabs that have more free, so that those can become empty. */
+	if (slab->nr_free++ == 0)
+		list_add(&slab->node, &pool->partial[shift - POOL_SHIFT_MIN]);
+	if (slab->nr_free == slab_blocks(shift)) {
+		unsigned warm = slab_warm_blocks(slab, shift);
+
+		if (over || warm < slab_blocks(shift) / 2)
+			slab_retire(pool, slab, warm);
+	}
+}
+
+/* Blocks larger than a slab: a run of slabs, given back to the system when freed. */
+static void *pool_alloc_run(struct page_pool *pool, unsigned shift)
+{
+	uint32_t count = 1u << (shift - SLAB_SHIFT);
+	int64_t index = slab_run_take(pool, count);
+
+	if (index < 0)
+		return NULL;
+	for (uint32_t i = 0; i < count; i++) {
+		if (slab_prepare(pool, (uint32_t)index + i, shift)) {
+			slab_run_give(pool, (uint32_t)index, count);
+			return NULL;
+		}
+	}
+	return slab_address(pool, (uint32_t)index);
+}
+
+static void pool_free_run(struct page_pool *pool, void *block, unsigned shift)
+{
+	memory_give_back(block, (size_t)1 << shift);
+	slab_run_give(pool, slab_of_block(pool, block)->index, 1u << (shift - SLAB_SHIFT));
+}
+
+static void *magazine_alloc(struct page_pool *pool)
+{
+	struct magazine *mag = &pool->magazine[counter_shard_index()];
+	void *page = NULL;
+
+	mutex_lock(&mag->lock);
+	if (mag->count == 0) {
+		mutex_lock(&pool->lock);
+		while (mag->count < MAGAZINE_PAGES / 2) {
+			void *p = pool_alloc_locked(pool, PAGE_SHIFT);
+
+			if (!p)
+				break;
+			mag->pages[mag->count++] = p;
+		}
+		mutex_unlock(&pool->lock);
+	}
+	if (mag->count > 0)
+		page = mag->pages[--mag->count];
+	mutex_unlock(&mag->lock);
+	return page;
+}
+
+static void magazine_free(struct page_pool *pool, void *page)
+{
+	struct magazine *mag = &pool->magazine[counter_shard_index()];
+
+	mutex_lock(&mag->lock);
+	if (mag->count == MAGAZINE_PAGES) {
+		mutex_lock(&pool->lock);
+		while (mag->count > MAGAZINE_PAGES / 2)
+			pool_free_locked(pool, mag->pages[--mag->count], PAGE_SHIFT);
+		mutex_unlock(&pool->lock);
+	}
+	mag->pages[mag->count++] = page;
+	mutex_unlock(&mag->lock);
+}
+
+void *page_pool_alloc(struct page_pool *pool, unsigned shift)
+{
+	void *block;
+
+	UEXT4_ASSERT(shift >= POOL_SHIFT_MIN && shift <= POOL_SHIFT_MAX);
+	if (shift == PAGE_SHIFT)
+		return magazine_alloc(pool);
+	mutex_lock(&pool->lock);
+	block = shift > SLAB_SHIFT ? pool_alloc_run(pool, shift) : pool_alloc_locked(pool, shift);
+	mutex_unlock(&pool->lock);
+	return block;
+}
+
+void page_pool_free(struct page_pool *pool, void *block, unsigned shift)
+{
+	if (shift == PAGE_SHIFT) {
+		magazine_free(pool, block);
+		return;
+	}
+	mutex_lock(&pool->lock);
+	if (shift > SLAB_SHIFT)
+		pool_free_run(pool, block, shift);
+	else
+		pool_free_locked(pool, block, shift);
+	mutex_unlock(&pool->lock);
+}
