@@ -12,6 +12,7 @@
 #define BUDDY_CACHE_SHARE   32u
 #define BUDDY_CACHE_DEFAULT (256ull << 20)
 #define BUDDIES_MIN         64u
+#define SPARE_BLOCKS_MAX    4096u
 
 static uint32_t buddies_limit(const struct ext4_fs *fs)
 {
@@ -58,6 +59,14 @@ static uint64_t root_reserved_blocks(const struct ext4_fs *fs)
 	return min_of(blks, fs->blocks_count);
 }
 
+/* As many as Linux keeps: 2%, at most 4,096; nothing is unwritten where there are no extents. */
+static uint64_t spare_blocks(const struct ext4_fs *fs)
+{
+	if (!fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_EXTENTS))
+		return 0;
+	return min_of(fs->blocks_count / 50, (fsblk_t)SPARE_BLOCKS_MAX);
+}
+
 int balloc_init(struct ext4_fs *fs)
 {
 	struct balloc *ba = aligned_alloc(64, round_up_to(sizeof(*ba), 64u));
@@ -78,7 +87,7 @@ int balloc_init(struct ext4_fs *fs)
 	fs->balloc = ba;
 	for (i = 0; i < COUNTER_SHARDS; i++) /* threads stream into regions of their own */
 		atomic_init(&ba->stream[i].group, (group_t)((uint64_t)fs->group_count * i / COUNTER_SHARDS));
-	block_counter_init(&ba->counter, index_groups(fs), root_reserved_blocks(fs));
+	block_counter_init(&ba->counter, index_groups(fs), spare_blocks(fs), root_reserved_blocks(fs));
 	mutex_init(&ba->pending_lock, RANK_LEAF);
 	cond_init(&ba->pending_cond);
 	return 0;
@@ -113,7 +122,8 @@ int balloc_reserve(struct ext4_fs *fs, uint64_t blks, bool root)
 {
 	if (!blks)
 		return 0;
-	return block_counter_claim(&fs->balloc->counter, blks, root, true) ? 0 : -ENOSPC;
+	return block_counter_claim(&fs->balloc->counter, blks, BLOCK_CLAIM_ALL | (root ? BLOCK_CLAIM_ROOT : 0)) ? 0 :
+	       -ENOSPC;
 }
 
 void balloc_unreserve(struct ext4_fs *fs, uint64_t blks)

@@ -16,6 +16,7 @@ void balloc_exit(struct ext4_fs *fs);
 #define BALLOC_ROOT       0x08u  /* may use the blocks reserved for root */
 #define BALLOC_EXACT_LEN  0x10u  /* all or -ENOSPC */
 #define BALLOC_NO_PREALLOC 0x20u /* small one-off file or known size */
+#define BALLOC_SPARE      0x40u  /* may use the few blocks kept for what may not fail: splits of unwritten extents at I/O completion */
 
 struct balloc_request {
 	struct inode *inode;

@@ -2,16 +2,21 @@
 /* balloc_counter.c - tokens for blocks: cheap while there are many, exact when there are few */
 #include "ext4/balloc_private.h"
 
-void block_counter_init(struct block_counter *c, uint64_t free_blks, uint64_t root_blks)
+void block_counter_init(struct block_counter *c, uint64_t free_blks, uint64_t spare_blks, uint64_t root_blks)
 {
-	int64_t pool = (int64_t)min_of(free_blks, root_blks);
+	uint64_t target[BLOCK_POOLS] = { [BLOCK_POOL_SPARE] = spare_blks, [BLOCK_POOL_ROOT] = root_blks };
 	unsigned i;
 
 	for (i = 0; i < COUNTER_SHARDS; i++)
 		atomic_init(&c->shard[i].blks, 0);
-	c->root_target = (int64_t)root_blks;
-	atomic_init(&c->root_pool, pool);
-	atomic_init(&c->central, (int64_t)free_blks - pool);
+	for (i = 0; i < BLOCK_POOLS; i++) {
+		uint64_t fill = min_of(free_blks, target[i]);
+
+		c->pool_target[i] = (int64_t)target[i];
+		atomic_init(&c->pool[i], (int64_t)fill);
+		free_blks -= fill;
+	}
+	atomic_init(&c->central, (int64_t)free_blks);
 	mutex_init(&c->lock, RANK_LEAF);
 }
 
@@ -39,34 +44,38 @@ static void call_tokens_in(struct block_counter *c)
 		atomic_fetch_add(&c->central, atomic_exchange(&c->shard[i].blks, 0));
 }
 
-/* Takes up to @want, all of it or nothing if @all. */
-static int64_t take_up_to(_Atomic int64_t *from, int64_t want, bool all)
+static int64_t take_up_to(_Atomic int64_t *from, int64_t want)
 {
 	int64_t have = atomic_load(from), take;
 
 	do {
 		take = min_of(have, want);
-		if (take <= 0 || (all && take < want))
+		if (take <= 0)
 			return 0;
 	} while (!atomic_compare_exchange_weak(from, &have, have - take));
 	return take;
 }
 
-static uint64_t claim_slow(struct block_counter *c, int64_t want, bool root, bool all)
+/* Every token outside the pools is called in; then what the centre and the pools that @flags allow have is all there is. */
+static uint64_t claim_slow(struct block_counter *c, int64_t want, unsigned flags)
 {
-	int64_t got, more = 0;
+	int64_t central, root = 0, spare = 0;
 
 	mutex_lock(&c->lock);
 	call_tokens_in(c);
-	got = take_up_to(&c->central, want, all && !root);
-	if (root && got < want)
-		more = take_up_to(&c->root_pool, want - got, all);
-	if (all && got + more < want) {
-		atomic_fetch_add(&c->central, got);
-		got = more = 0;
+	central = take_up_to(&c->central, want);
+	if (flags & BLOCK_CLAIM_ROOT)
+		root = take_up_to(&c->pool[BLOCK_POOL_ROOT], want - central);
+	if (flags & BLOCK_CLAIM_SPARE)
+		spare = take_up_to(&c->pool[BLOCK_POOL_SPARE], want - central - root);
+	if (flags & BLOCK_CLAIM_ALL && central + root + spare < want) {
+		atomic_fetch_add(&c->central, central);
+		atomic_fetch_add(&c->pool[BLOCK_POOL_ROOT], root);
+		atomic_fetch_add(&c->pool[BLOCK_POOL_SPARE], spare);
+		central = root = spare = 0;
 	}
 	mutex_unlock(&c->lock);
-	return (uint64_t)(got + more);
+	return (uint64_t)(central + root + spare);
 }
 
 /* Tokens on their way between centre and shard are seen by nobody, so they move under the lock. */
@@ -84,7 +93,7 @@ static bool refill_and_take(struct block_counter *c, _Atomic int64_t *shard, int
 	return ok;
 }
 
-uint64_t block_counter_claim(struct block_counter *c, uint64_t blks, bool root, bool all)
+uint64_t block_counter_claim(struct block_counter *c, uint64_t blks, unsigned flags)
 {
 	_Atomic int64_t *shard = &c->shard[counter_shard_index()].blks;
 	int64_t want = (int64_t)blks;
@@ -94,19 +103,33 @@ uint64_t block_counter_claim(struct block_counter *c, uint64_t blks, bool root, 
 	if (want >= BLOCK_COUNTER_BATCH ? take_if_at_least(&c->central, want, want + BLOCK_COUNTER_BATCH) :
 					  refill_and_take(c, shard, want))
 		return blks;
-	return claim_slow(c, want, root, all);
+	return claim_slow(c, want, flags);
 }
 
-/* What root took from its pool comes back there first. Returns what is left over. */
-static int64_t refill_root_pool(struct block_counter *c, int64_t blks)
+static bool pools_are_full(const struct block_counter *c)
 {
-	int64_t fill;
+	unsigned i;
+
+	for (i = 0; i < BLOCK_POOLS; i++)
+		if (atomic_load_explicit(&c->pool[i], memory_order_relaxed) < c->pool_target[i])
+			return false;
+	return true;
+}
+
+/* What was taken from the pools comes back there first. Returns what is left over. */
+static int64_t refill_pools(struct block_counter *c, int64_t blks)
+{
+	unsigned i;
 
 	mutex_lock(&c->lock);
-	fill = min_of(c->root_target - atomic_load(&c->root_pool), blks); /* the pool is never above its target */
-	atomic_fetch_add(&c->root_pool, fill);
+	for (i = 0; i < BLOCK_POOLS; i++) {
+		int64_t fill = min_of(c->pool_target[i] - atomic_load(&c->pool[i]), blks); /* never above its target */
+
+		atomic_fetch_add(&c->pool[i], fill);
+		blks -= fill;
+	}
 	mutex_unlock(&c->lock);
-	return blks - fill;
+	return blks;
 }
 
 /* So that one shard does not gather what another thread needs. */
@@ -126,8 +149,8 @@ void block_counter_give(struct block_counter *c, uint64_t blks)
 	_Atomic int64_t *shard = &c->shard[counter_shard_index()].blks;
 	int64_t give = (int64_t)blks;
 
-	if (unlikely(atomic_load_explicit(&c->root_pool, memory_order_relaxed) < c->root_target))
-		give = refill_root_pool(c, give);
+	if (unlikely(!pools_are_full(c)))
+		give = refill_pools(c, give);
 	if (!give)
 		return;
 	if (atomic_fetch_add(shard, give) + give > 4 * BLOCK_COUNTER_BATCH)
@@ -144,9 +167,11 @@ void block_counter_withdraw(struct block_counter *c, uint64_t blks)
 
 int64_t block_counter_sum(const struct block_counter *c)
 {
-	int64_t sum = atomic_load(&c->central) + atomic_load(&c->root_pool);
+	int64_t sum = atomic_load(&c->central);
 	unsigned i;
 
+	for (i = 0; i < BLOCK_POOLS; i++)
+		sum += atomic_load(&c->pool[i]);
 	for (i = 0; i < COUNTER_SHARDS; i++)
 		sum += atomic_load(&c->shard[i].blks);
 	return sum;

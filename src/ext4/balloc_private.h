@@ -74,31 +74,36 @@ uint32_t group_index_largest(const struct group_index *ix);
 /* ---- block counter: blocks not yet given or promised to anybody ---- */
 
 /*
- * Each block that may still be claimed is a token. Tokens lie in the shards of the threads, in the centre, and, up to
- * s_r_blocks_count of them, in the pool that only root may draw from. A claim takes tokens from its own shard; only
+ * Each block that may still be claimed is a token. Tokens lie in the shards of the threads, in the centre, and in two
+ * pools: a small one for splits of unwritten extents, which come too late to fail, and s_r_blocks_count for root. A claim takes tokens from its own shard; only
  * an empty shard goes to the centre, and only an empty centre takes the lock, calls every shard's tokens in and
  * decides exactly. So nothing is shared far from a full disk, and a claim fails only if the tokens are not there.
  */
 #define BLOCK_COUNTER_BATCH 256
+
+enum block_pool { BLOCK_POOL_SPARE, BLOCK_POOL_ROOT, BLOCK_POOLS }; /* in the order they are filled */
+#define BLOCK_CLAIM_SPARE 0x1u /* may draw from the pool of this name */
+#define BLOCK_CLAIM_ROOT  0x2u
+#define BLOCK_CLAIM_ALL   0x4u /* all or nothing */
 
 struct block_counter {
 	struct {
 		_Atomic int64_t blks;                      /* [atomic] >= 0 */
 	} __attribute__((aligned(64))) shard[COUNTER_SHARDS];
 	_Atomic int64_t central __attribute__((aligned(64))); /* [atomic] below 0 only after block_counter_withdraw() */
-	_Atomic int64_t root_pool;                         /* [lock for writes] */
-	int64_t root_target;                               /* [const] */
+	_Atomic int64_t pool[BLOCK_POOLS];                 /* [lock for writes] what others may not claim */
+	int64_t pool_target[BLOCK_POOLS];                  /* [const] */
 	struct mutex lock;                                 /* RANK_LEAF */
 };
 
-void block_counter_init(struct block_counter *c, uint64_t free_blks, uint64_t root_blks);
+void block_counter_init(struct block_counter *c, uint64_t free_blks, uint64_t spare_blks, uint64_t root_blks);
 void block_counter_exit(struct block_counter *c);
-/* Takes @blks tokens, or fewer but at least one unless @all; returns how many, 0: none were to be had. */
-uint64_t block_counter_claim(struct block_counter *c, uint64_t blks, bool root, bool all);
+/* Takes @blks tokens, or fewer but at least one without BLOCK_CLAIM_ALL; returns how many, 0: none were to be had. */
+uint64_t block_counter_claim(struct block_counter *c, uint64_t blks, unsigned flags);
 void block_counter_give(struct block_counter *c, uint64_t blks);
 /* Blocks are lost (their group is corrupt). */
 void block_counter_withdraw(struct block_counter *c, uint64_t blks);
-int64_t block_counter_sum(const struct block_counter *c); /* the root pool too */
+int64_t block_counter_sum(const struct block_counter *c); /* the pools too */
 
 /* ---- allocator of one file system ---- */
 
