@@ -102,9 +102,13 @@ static int file_check_type(mode_t mode)
 	return S_ISDIR(mode) ? -EISDIR : -EINVAL;
 }
 
-static const char *file_error_text(int err)
+static const char *file_error_text(int err, unsigned flags)
 {
 	switch (err) {
+	case -EROFS:
+	case -EACCES:
+	case -EPERM:
+		return flags & BLOCK_OPEN_READ_ONLY ? strerror(-err) : "it may not be written; open it read-only";
 	case -EISDIR:
 		return "it is a directory, not an image file or block device";
 	case -EINVAL:
@@ -229,7 +233,7 @@ int block_open_file(const char *path, unsigned flags, const struct log_sink *log
 			close(fd);
 	}
 	if (err) {
-		log_print(log, LOG_ERROR, "cannot open %s: %s", path, file_error_text(err));
+		log_print(log, LOG_ERROR, "cannot open %s: %s", path, file_error_text(err, flags));
 		return err;
 	}
 	*dev_out = &file->dev;
