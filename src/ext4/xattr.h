@@ -14,10 +14,12 @@ ssize_t xattr_get(struct inode *inode, const char *name, void *buf, size_t buf_b
 /* NUL-separated names. */
 ssize_t xattr_list(struct inode *inode, char *buf, size_t buf_bytes);
 /* value NULL removes. Starts its own handle, stamps ctime. -EEXIST, -ENODATA, -ENOSPC (no room), -ERANGE (name), -E2BIG. inode->rwsem exclusive.
+ * system.* other than the ACLs: -EOPNOTSUPP, as Linux.
  * system.posix_acl_*: checked, converted from the xattr wire form (version 2) to the disk form (version 1); an access ACL sets mode bits as Linux does. */
 int xattr_set(struct inode *inode, const char *name, const void *value, size_t len_bytes, unsigned flags);
-/* The same inside an open handle with XATTR_CREDITS; index is the on-disk prefix index. */
+/* The same inside an open handle with XATTR_CREDITS; index is the on-disk prefix index. Removing what is not there: 0, or -ENODATA with REPLACE. */
 #define XATTR_CREDITS 12u
+#define XATTR_REVOKES 1u /* where the change may free the block: removal, or a move into the body */
 int xattr_set_handle(struct handle *h, struct inode *inode, uint8_t index, const char *name, size_t name_len,
 		     const void *value, size_t len_bytes, unsigned flags);
 /* Frees the xattr block (shared ones: drops a reference) when an inode is freed. */
