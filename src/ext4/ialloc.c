@@ -296,6 +296,8 @@ static void inode_fill(struct inode *inode, const struct inode *dir, ino_num ino
 		inode->projid = 0;
 	inode->extra_isize = fs->inode_bytes > EXT4_INODE_BYTES_MIN ? (uint16_t)fs->want_extra_isize : 0;
 	inode->file_acl = 0;
+	inode_set(inode, INODE_NO_XATTR | INODE_NO_ACL);
+	inode_clear(inode, INODE_RAW_CLEARED); /* a create that is tried again may get another slot */
 	inode->blocks_512 = 0;
 	inode->disksize_bytes = 0;
 	inode_size_set(inode, 0);
