@@ -98,6 +98,8 @@ struct uext4_attr {
 #define UEXT4_SET_PROJID 0x100u
 #define UEXT4_SET_ATIME_NOW 0x200u
 #define UEXT4_SET_MTIME_NOW 0x400u
+#define UEXT4_SET_KILL_PRIV 0x800u  /* with SIZE: drop setuid, setgid and security.capability */
+#define UEXT4_SET_OPENED    0x1000u /* with SIZE: through a file open for writing, whose mode was checked then */
 
 struct uext4_statfs {
 	uint64_t blocks, blocks_free, blocks_available, inodes, inodes_free, fsid;
@@ -160,6 +162,12 @@ struct uext4_dirent {
 };
 /* Emits entries from @cookie (0: start; any next_cookie later) until @emit returns non-zero; the entry it refused comes again next time. */
 UEXT4_API int uext4_node_readdir(struct uext4_fs *fs, uext4_ino ino, uint64_t cookie, int (*emit)(void *arg, const struct uext4_dirent *entry), void *arg);
+
+/*
+ * The same with each entry's node and one lookup more on it, saving a uext4_node_lookup() for each. @entry is NULL
+ * for "." and "..", and for what cannot be loaded. An entry that @emit refuses has no lookup added.
+ */
+UEXT4_API int uext4_node_readdirplus(struct uext4_fs *fs, uext4_ino ino, uint64_t cookie, int (*emit)(void *arg, const struct uext4_dirent *dirent, const struct uext4_entry *entry), void *arg);
 
 #define UEXT4_XATTR_CREATE  1
 #define UEXT4_XATTR_REPLACE 2
