@@ -90,6 +90,58 @@ int acl_to_mode(const struct acl *acl, uint16_t *mode_bits_out)
 	return more;
 }
 
+/* ---- deciding ---- */
+
+static bool in_groups(uint32_t gid, const uint32_t *gids, uint32_t count)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		if (gids[i] == gid)
+			return true;
+	return false;
+}
+
+/* Does the entry speak of this caller's groups? */
+static bool entry_is_callers_group(const struct acl_entry *e, const struct inode *inode, const uint32_t *gids,
+				   uint32_t gid_count)
+{
+	if (e->tag == ACL_TAG_GROUP_OBJ)
+		return in_groups(inode->gid, gids, gid_count);
+	return e->tag == ACL_TAG_GROUP && in_groups(e->id, gids, gid_count);
+}
+
+static int grant(unsigned perm, unsigned want) { return (perm & want) == want ? 0 : -EACCES; }
+
+int acl_permission(const struct acl *acl, const struct inode *inode, uint32_t uid, const uint32_t *gids,
+		   uint32_t gid_count, unsigned want)
+{
+	const struct acl_entry *e;
+	unsigned mask = 7, other = 0;
+	bool in_group = false, granted = false;
+	uint32_t i;
+
+	for (i = 0; i < acl->count; i++) {
+		if (acl->entry[i].tag == ACL_TAG_MASK)
+			mask = acl->entry[i].perm;
+		if (acl->entry[i].tag == ACL_TAG_OTHER)
+			other = acl->entry[i].perm;
+	}
+	for (e = acl->entry; e < acl->entry + acl->count; e++) {
+		if (e->tag == ACL_TAG_USER_OBJ && uid == inode->uid)
+			return grant(e->perm, want);
+		if (e->tag == ACL_TAG_USER && uid == e->id)
+			return grant(e->perm & mask, want);
+		if (entry_is_callers_group(e, inode, gids, gid_count)) {
+			in_group = true;
+			granted |= !grant(e->perm, want); /* one entry must allow all of it */
+		}
+	}
+	if (in_group)
+		return granted ? grant(mask, want) : -EACCES;
+	return grant(other, want);
+}
+
 /* ---- the form of getxattr and setxattr: version 2 ---- */
 
 int acl_from_xattr(const void *value, size_t len_bytes, struct acl **acl_out)

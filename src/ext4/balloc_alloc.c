@@ -211,10 +211,9 @@ static int try_longest_run(struct search *s)
 
 static int search_all(struct search *s)
 {
-	uint32_t *hint = &s->fs->groups[s->goal_group].largest_free_hint;
 	int got;
 
-	if (__atomic_load_n(hint, __ATOMIC_RELAXED) != BALLOC_WITHDRAWN) {
+	if (!group_is_withdrawn(&s->fs->groups[s->goal_group])) {
 		got = group_try(s, s->goal_group, NEAR_GOAL, true);
 		if (got)
 			return got;

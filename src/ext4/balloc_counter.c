@@ -106,22 +106,30 @@ uint64_t block_counter_claim(struct block_counter *c, uint64_t blks, unsigned fl
 	return claim_slow(c, want, flags);
 }
 
-static bool pools_are_full(const struct block_counter *c)
+/* The pools are full, and no more was withdrawn than there was. */
+static bool owes_nothing(const struct block_counter *c)
 {
 	unsigned i;
 
+	if (atomic_load_explicit(&c->central, memory_order_relaxed) < 0)
+		return false;
 	for (i = 0; i < BLOCK_POOLS; i++)
 		if (atomic_load_explicit(&c->pool[i], memory_order_relaxed) < c->pool_target[i])
 			return false;
 	return true;
 }
 
-/* What was taken from the pools comes back there first. Returns what is left over. */
-static int64_t refill_pools(struct block_counter *c, int64_t blks)
+/* Debts come first, then what was taken from the pools. Returns what is left over. */
+static int64_t pay_debts(struct block_counter *c, int64_t blks)
 {
+	int64_t central, debt;
 	unsigned i;
 
 	mutex_lock(&c->lock);
+	central = atomic_load(&c->central); /* below 0 it changes under the lock only */
+	debt = central < 0 ? min_of(-central, blks) : 0;
+	atomic_fetch_add(&c->central, debt);
+	blks -= debt;
 	for (i = 0; i < BLOCK_POOLS; i++) {
 		int64_t fill = min_of(c->pool_target[i] - atomic_load(&c->pool[i]), blks); /* never above its target */
 
@@ -149,8 +157,8 @@ void block_counter_give(struct block_counter *c, uint64_t blks)
 	_Atomic int64_t *shard = &c->shard[counter_shard_index()].blks;
 	int64_t give = (int64_t)blks;
 
-	if (unlikely(!pools_are_full(c)))
-		give = refill_pools(c, give);
+	if (unlikely(!owes_nothing(c)))
+		give = pay_debts(c, give);
 	if (!give)
 		return;
 	if (atomic_fetch_add(shard, give) + give > 4 * BLOCK_COUNTER_BATCH)

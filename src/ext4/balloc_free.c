@@ -17,6 +17,9 @@
 #include "ext4/balloc_private.h"
 #include "ext4/inode.h"
 
+/* Longer than any commit's callbacks take, short for somebody who waits for ENOSPC. */
+#define PENDING_WAIT_NS 1000000000ull
+
 /* ---- after the commit ---- */
 
 /* @lost: the transaction was; the blocks stay out of use until the next mount finds out. */
@@ -41,10 +44,12 @@ static void pending_settle(struct pending_free *pf, bool lost)
 		block_counter_give(&ba->counter, pf->len);
 	atomic_fetch_sub(&ba->pending_blks, pf->len);
 	free(pf);
-	mutex_lock(&ba->pending_lock);
-	ba->pending_settled++;
-	cond_broadcast(&ba->pending_cond);
-	mutex_unlock(&ba->pending_lock);
+	atomic_fetch_add(&ba->pending_settled, 1);
+	if (atomic_load(&ba->pending_waiters)) { /* pair: pending_wait() announces itself, then looks */
+		mutex_lock(&ba->pending_lock);
+		cond_broadcast(&ba->pending_cond);
+		mutex_unlock(&ba->pending_lock);
+	}
 }
 
 static void pending_discard(struct work *work)
@@ -112,9 +117,7 @@ static void pending_add(struct handle *h, struct ext4_fs *fs, struct ext4_group 
 	list_init(&pf->cb.node);
 	list_add_tail(&pf->node, &b->pending);
 	b->pins++;
-	mutex_lock(&ba->pending_lock);
-	ba->pending_created++;
-	mutex_unlock(&ba->pending_lock);
+	atomic_fetch_add(&ba->pending_created, 1);
 	if (!journal_is_null(fs->journal))
 		journal_add_callback(h, &pf->cb);
 }
@@ -160,6 +163,8 @@ static int free_in_group(struct handle *h, struct ext4_fs *fs, struct ext4_group
 	struct pending_free *now = NULL;
 	int err;
 
+	if (group_is_withdrawn(g)) /* reported then; the blocks stay as they are until fsck has the last word */
+		return 0;
 	err = group_lock_buddy(fs, g, true);
 	if (err)
 		return err;
@@ -194,44 +199,35 @@ int balloc_free(struct handle *h, struct inode *inode, fsblk_t blk, uint64_t cou
 
 /* ---- the disk is full ---- */
 
-/* The callbacks run beside whoever waits for the commit, so the waiter waits for them too. */
-static void pending_wait(struct balloc *ba, uint64_t until)
+/* The callbacks run beside whoever waits for the commit, so the waiter waits for them too; not for ever, should one hang. */
+static void pending_wait(struct balloc *ba)
 {
+	uint64_t until = atomic_load(&ba->pending_created);
+
+	atomic_fetch_add(&ba->pending_waiters, 1);
 	mutex_lock(&ba->pending_lock);
-	while (ba->pending_settled < until)
-		if (!cond_wait_timeout(&ba->pending_cond, &ba->pending_lock, 1000000000ull))
+	while (atomic_load(&ba->pending_settled) < until)
+		if (!cond_wait_timeout(&ba->pending_cond, &ba->pending_lock, PENDING_WAIT_NS))
 			break;
 	mutex_unlock(&ba->pending_lock);
+	atomic_fetch_sub(&ba->pending_waiters, 1);
 }
 
 int balloc_should_retry(struct ext4_fs *fs, int *retries)
 {
-	struct balloc *ba = fs->balloc;
-	uint64_t created;
 	int err;
 
-	if (*retries >= BALLOC_RETRIES || !atomic_load(&ba->pending_blks))
+	if (*retries >= BALLOC_RETRIES || !atomic_load(&fs->balloc->pending_blks))
 		return 0;
 	++*retries;
-	mutex_lock(&ba->pending_lock);
-	created = ba->pending_created;
-	mutex_unlock(&ba->pending_lock);
 	err = journal_force_commit(fs->journal);
 	if (err)
 		return err;
-	pending_wait(ba, created);
+	pending_wait(fs->balloc);
 	return 1;
 }
 
 void balloc_drain(struct ext4_fs *fs)
 {
-	struct balloc *ba = fs->balloc;
-	uint64_t created;
-
-	mutex_lock(&ba->pending_lock);
-	created = ba->pending_created;
-	mutex_unlock(&ba->pending_lock);
-	pending_wait(ba, created);
-	if (ba->discard_wq)
-		workqueue_drain(ba->discard_wq);
+	pending_wait(fs->balloc);
 }

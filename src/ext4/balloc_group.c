@@ -92,7 +92,6 @@ static void free_count_adopt(struct ext4_fs *fs, struct ext4_group *g, uint32_t 
 	else if (free_blks < g->free_blocks)
 		block_counter_withdraw(&fs->balloc->counter, g->free_blocks - free_blks);
 	g->free_blocks = free_blks;
-	atomic_store_explicit(&g->free_blocks_hint, free_blks, memory_order_relaxed);
 }
 
 /* Caller: g->lock; no buddy yet. */
@@ -221,6 +220,19 @@ int group_range_check(struct ext4_fs *fs, struct ext4_group *g, uint32_t start, 
 	return 0;
 }
 
+int group_store(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, struct buffer_head *bitmap_bh)
+{
+	int err;
+
+	bytes_lock(fs, g->desc_bh);
+	group_desc_store(fs, g);
+	bytes_unlock(fs, g->desc_bh);
+	err = journal_dirty_metadata(h, bitmap_bh);
+	if (err)
+		return err;
+	return journal_dirty_metadata(h, g->desc_bh);
+}
+
 int group_bitmap_set(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, uint32_t start, uint32_t len, bool used)
 {
 	struct buffer_head *bh = group_buddy(g)->bitmap_bh;
@@ -234,15 +246,12 @@ int group_bitmap_set(struct handle *h, struct ext4_fs *fs, struct ext4_group *g,
 	if (err)
 		return err;
 	group_block_bitmap_init(fs, g, bh);
+	bytes_lock(fs, bh);
 	bitmap_range_fill(bh->data, start, len, used);
+	bytes_unlock(fs, bh);
 	g->free_blocks = used ? g->free_blocks - len : g->free_blocks + len;
-	atomic_store_explicit(&g->free_blocks_hint, g->free_blocks, memory_order_relaxed);
 	group_block_bitmap_csum_set(fs, g, bh);
-	group_desc_store(fs, g);
-	err = journal_dirty_metadata(h, bh);
-	if (err)
-		return err;
-	return journal_dirty_metadata(h, g->desc_bh);
+	return group_store(h, fs, g, bh);
 }
 
 int group_bitmap_materialise(struct handle *h, struct ext4_fs *fs, struct ext4_group *g)
@@ -258,9 +267,5 @@ int group_bitmap_materialise(struct handle *h, struct ext4_fs *fs, struct ext4_g
 	if (err)
 		return err;
 	group_block_bitmap_init(fs, g, bh);
-	group_desc_store(fs, g);
-	err = journal_dirty_metadata(h, bh);
-	if (err)
-		return err;
-	return journal_dirty_metadata(h, g->desc_bh);
+	return group_store(h, fs, g, bh);
 }

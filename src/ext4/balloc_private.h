@@ -118,10 +118,11 @@ struct balloc {
 	uint32_t buddies_limit;               /* [const] */
 	_Atomic group_t clock_hand;           /* [atomic] */
 	struct workqueue *discard_wq;         /* [const] with opt.discard, else NULL */
-	struct mutex pending_lock;            /* RANK_LEAF */
-	struct cond pending_cond;             /* [pending_lock] a pending free has been settled */
-	uint64_t pending_settled;             /* [pending_lock] how many, ever */
-	uint64_t pending_created;             /* [pending_lock] how many, ever */
+	_Atomic uint64_t pending_created;     /* [atomic] pending frees, ever */
+	_Atomic uint64_t pending_settled;     /* [atomic] of those: back, or lost */
+	_Atomic uint32_t pending_waiters;     /* [atomic] threads in pending_wait() */
+	struct mutex pending_lock;            /* RANK_LEAF: only for those who wait */
+	struct cond pending_cond;             /* pending_settled has grown */
 	struct {
 		_Atomic group_t group;        /* [atomic] where this shard's large new files go */
 	} __attribute__((aligned(64))) stream[COUNTER_SHARDS];
@@ -155,9 +156,27 @@ struct prealloc {
 int group_lock_buddy(struct ext4_fs *fs, struct ext4_group *g, bool wait);
 /* Without the lock: is there one now? */
 bool group_buddy_is_built(struct ext4_group *g);
+/*
+ * Without a journal the flusher may write a buffer at any time, so its bytes change under its lock; with one, write access
+ * keeps it away.
+ */
+static inline void bytes_lock(const struct ext4_fs *fs, struct buffer_head *bh)
+{
+	if (journal_is_null(fs->journal))
+		buffer_lock(bh);
+}
+static inline void bytes_unlock(const struct ext4_fs *fs, struct buffer_head *bh)
+{
+	if (journal_is_null(fs->journal))
+		buffer_unlock(bh);
+}
 static inline struct buddy *group_buddy(const struct ext4_group *g) { return g->buddy; }
 /* After a change of the buddy: files the group under its new largest order. Caller: g->lock. */
 void group_reindex(struct ext4_fs *fs, struct ext4_group *g);
+static inline bool group_is_withdrawn(const struct ext4_group *g)
+{
+	return __atomic_load_n(&g->largest_free_hint, __ATOMIC_RELAXED) == BALLOC_WITHDRAWN;
+}
 /* Takes a corrupt group out of use for good. Caller: g->lock. */
 void group_withdraw(struct ext4_fs *fs, struct ext4_group *g);
 
@@ -171,6 +190,8 @@ int group_range_check(struct ext4_fs *fs, struct ext4_group *g, uint32_t start, 
 int group_bitmap_set(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, uint32_t start, uint32_t len,
 		     bool used);
 
+/* The changed descriptor and @bitmap_bh through @h, which has access to both. Caller: g->lock. */
+int group_store(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, struct buffer_head *bitmap_bh);
 /* The first use of a group whose bitmap exists in memory only (BLOCK_UNINIT). Caller: g->lock, buddy built. */
 int group_bitmap_materialise(struct handle *h, struct ext4_fs *fs, struct ext4_group *g);
 

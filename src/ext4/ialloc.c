@@ -169,16 +169,9 @@ static int claim_access(struct handle *h, struct ext4_fs *fs, struct ext4_group 
 
 static int store_group(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, struct buffer_head *bh)
 {
-	int err;
-
-	atomic_store_explicit(&g->free_inodes_hint, g->free_inodes, memory_order_relaxed);
 	atomic_store_explicit(&fs->ialloc->dirs[g->group], g->used_dirs, memory_order_relaxed);
 	group_inode_bitmap_csum_set(fs, g, bh);
-	group_desc_store(fs, g);
-	err = journal_dirty_metadata(h, bh);
-	if (err)
-		return err;
-	return journal_dirty_metadata(h, g->desc_bh);
+	return group_store(h, fs, g, bh);
 }
 
 static int claim_bit(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, struct buffer_head *bh, uint32_t bit,
@@ -191,7 +184,9 @@ static int claim_bit(struct handle *h, struct ext4_fs *fs, struct ext4_group *g,
 	if (err)
 		return err;
 	group_inode_bitmap_init(fs, g, bh);
+	bytes_lock(fs, bh);
 	bh->data[bit / 8] |= (uint8_t)(1u << (bit % 8));
+	bytes_unlock(fs, bh);
 	if (has_lazy_groups(fs) && g->itable_unused > unused_after)
 		g->itable_unused = unused_after;
 	g->free_inodes--;
@@ -334,7 +329,9 @@ static int free_locked(struct handle *h, struct ext4_fs *fs, struct ext4_group *
 		err = journal_get_write_access(h, g->desc_bh);
 	if (err)
 		return err;
+	bytes_lock(fs, bh);
 	bh->data[bit / 8] &= (uint8_t)~(1u << (bit % 8));
+	bytes_unlock(fs, bh);
 	g->free_inodes++;
 	if (inode_is_dir(inode) && g->used_dirs)
 		g->used_dirs--;
