@@ -20,6 +20,7 @@ struct balloc;           /* allocator-wide state; balloc_private.h */
 struct ialloc;           /* ialloc.c */
 struct orphan_state;     /* orphan.c */
 struct mmp;              /* mmp.c */
+struct es_shrinker;      /* es_shrink.c */
 struct fs_private;       /* fs_private.h: what super, mount, error, journal glue and system zone keep */
 struct inode;
 
@@ -99,7 +100,13 @@ struct ext4_options {
 	int partition;                /* partition=N, 0: none */
 	uint64_t offset_bytes;        /* offset=BYTES */
 	char *journal_path;           /* external journal device: journal_path=; owned */
+	unsigned given;               /* OPT_GIVEN_*: named by the user, so the superblock's default does not apply */
 };
+#define OPT_GIVEN_DATA     0x01u
+#define OPT_GIVEN_BARRIER  0x02u
+#define OPT_GIVEN_DISCARD  0x04u
+#define OPT_GIVEN_DELALLOC 0x08u
+#define OPT_GIVEN_GRPID    0x10u
 
 struct ext4_fs {
 	struct block_device *dev;      /* [const] owned */
@@ -151,6 +158,7 @@ struct ext4_fs {
 	struct ialloc *ialloc;         /* owned by ialloc.c */
 	struct orphan_state *orphans;  /* owned by orphan.c */
 	struct mmp *mmp;               /* owned by mmp.c, NULL without */
+	struct es_shrinker *es_shrinker; /* owned by es_shrink.c, see es_shrinker_init(); NULL: extent status is not bounded */
 	struct fs_private *priv;       /* owned by mount.c */
 	struct mutex orphan_lock;      /* RANK_ORPHAN: orphan list and slots */
 

@@ -14,6 +14,8 @@
 #define EXT4_DIND_BLOCK  13u
 #define EXT4_TIND_BLOCK  14u
 
+#define EXT4_INODE_XATTR_MAGIC 0xEA020000u /* le32 after the last field: xattrs follow in the body */
+
 /* *_extra: the low two bits extend the signed 32-bit seconds upwards, the rest is nanoseconds. */
 #define EXT4_EPOCH_BITS 2u
 #define EXT4_EPOCH_MASK 3u

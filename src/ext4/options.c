@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* options.c - mount options: the text after -o, and what each means */
+#include "base/types.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ext4/super.h"
+
+enum option_kind {
+	OPT_SET,      /* bool at offset becomes value */
+	OPT_SIZE,     /* uint64_t with a K, M, G or T suffix */
+	OPT_U32,      /* uint32_t times value */
+	OPT_PARSE,    /* a function of its own */
+	OPT_ACCEPT,   /* known to ext4, nothing to do here; an argument is allowed */
+};
+
+struct option {
+	const char *name;
+	enum option_kind kind;
+	size_t offset;
+	uint32_t value;
+	int (*parse)(struct ext4_options *opt, const char *arg, char error_out[256]);
+};
+
+static int fail(char error_out[256], const char *fmt, const char *a, const char *b)
+{
+	snprintf(error_out, 256, fmt, a, b);
+	return -EINVAL;
+}
+
+static bool parse_u64(const char *text, uint64_t *value_out)
+{
+	char *end;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	*value_out = strtoull(text, &end, 0);
+	return !errno && *end == '\0';
+}
+
+/* A number with an optional binary unit. */
+static bool parse_size(const char *text, uint64_t *value_out)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	char *end;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	*value_out = strtoull(text, &end, 0);
+	if (errno)
+		return false;
+	if (*end == '\0')
+		return true;
+	unit = strchr(units, *end & ~0x20);
+	if (!unit || *unit == '\0' || end[1] != '\0')
+		return false;
+	for (const char *u = units; u <= unit; u++)
+		if (__builtin_mul_overflow(*value_out, UINT64_C(1024), value_out))
+			return false;
+	return true;
+}
+
+/* Index of @arg in the NULL-terminated @words, or -1. */
+static int word_index(const char *const *words, const char *arg)
+{
+	for (int i = 0; arg && words[i]; i++)
+		if (!strcmp(words[i], arg))
+			return i;
+	return -1;
+}
+
+static int parse_errors(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	static const char *const words[] = { "continue", "remount-ro", "panic", NULL };
+	int i = word_index(words, arg);
+
+	if (i < 0)
+		return fail(error_out, "errors=%s: want continue, remount-ro or panic%s", arg ? arg : "", "");
+	opt->errors = (enum ext4_errors_mode)(ERRORS_CONTINUE + i);
+	return 0;
+}
+
+static int parse_data(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	static const char *const words[] = { "ordered", "journal", "writeback", NULL };
+	int i = word_index(words, arg);
+
+	if (i < 0)
+		return fail(error_out, "data=%s: want ordered, journal or writeback%s", arg ? arg : "", "");
+	opt->data = (enum ext4_data_mode)(DATA_ORDERED + i);
+	opt->given |= OPT_GIVEN_DATA;
+	return 0;
+}
+
+static int parse_data_err(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	static const char *const words[] = { "ignore", "abort", NULL };
+	int i = word_index(words, arg);
+
+	if (i < 0)
+		return fail(error_out, "data_err=%s: want ignore or abort%s", arg ? arg : "", "");
+	opt->data_err_abort = i == 1;
+	return 0;
+}
+
+static int parse_barrier(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	uint64_t value = 1;
+
+	if (arg && !(parse_u64(arg, &value) && value <= 1))
+		return fail(error_out, "barrier=%s: want 0 or 1%s", arg, "");
+	opt->barrier = value != 0;
+	opt->given |= OPT_GIVEN_BARRIER;
+	return 0;
+}
+
+static int parse_replay(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	if (!arg || strcmp(arg, "memory"))
+		return fail(error_out, "replay=%s: want memory%s", arg ? arg : "", "");
+	opt->replay_in_memory = true;
+	return 0;
+}
+
+static int parse_journal_path(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	char *copy;
+
+	if (!arg || !*arg)
+		return fail(error_out, "journal_path: a path is missing%s%s", "", "");
+	copy = strdup(arg);
+	if (!copy)
+		return -ENOMEM;
+	free(opt->journal_path);
+	opt->journal_path = copy;
+	return 0;
+}
+
+static int parse_partition(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	uint64_t value;
+
+	if (!parse_u64(arg, &value) || value == 0 || value > 1024)
+		return fail(error_out, "partition=%s: want a partition number from 1 on%s", arg ? arg : "", "");
+	opt->partition = (int)value;
+	return 0;
+}
+
+/* ablate=a:b; several of them add up. */
+static int parse_ablate(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	static const char *const words[] = { "dax-overwrite", "folio-dirty", "es-root", "ordered-extents", NULL };
+	char copy[128], *save = NULL;
+
+	if (!arg || !*arg || strlen(arg) >= sizeof(copy))
+		return fail(error_out, "ablate=%s: want the name of an optimisation%s", arg ? arg : "", "");
+	strcpy(copy, arg);
+	for (char *word = strtok_r(copy, ":", &save); word; word = strtok_r(NULL, ":", &save)) {
+		int i = word_index(words, word);
+
+		if (i < 0)
+			return fail(error_out, "ablate=%s: no such optimisation: %s", arg, word);
+		opt->ablate |= 1u << i;
+	}
+	return 0;
+}
+
+/* atime options exclude each other: the last one wins. */
+static void set_atime_mode(struct ext4_options *opt, bool *mode)
+{
+	opt->noatime = opt->strictatime = opt->relatime = false;
+	*mode = true;
+}
+
+static int parse_noatime(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	set_atime_mode(opt, &opt->noatime);
+	return 0;
+}
+
+static int parse_strictatime(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	set_atime_mode(opt, &opt->strictatime);
+	return 0;
+}
+
+static int parse_relatime(struct ext4_options *opt, const char *arg, char error_out[256])
+{
+	set_atime_mode(opt, &opt->relatime);
+	return 0;
+}
+
+#define OFFSET(field) offsetof(struct ext4_options, field)
+#define SET(name, field, v) { name, OPT_SET, OFFSET(field), v, NULL }
+#define PARSE(name, func)   { name, OPT_PARSE, 0, 0, func }
+#define ACCEPT(name)        { name, OPT_ACCEPT, 0, 0, NULL }
+
+static const struct option options[] = {
+	SET("ro", read_only, true), SET("rw", read_only, false),
+	SET("noload", noload, true), SET("norecovery", noload, true),
+	PARSE("replay", parse_replay),
+	{ "cache_size", OPT_SIZE, OFFSET(cache_bytes), 1, NULL },
+	{ "offset", OPT_SIZE, OFFSET(offset_bytes), 1, NULL },
+	{ "sb", OPT_SIZE, OFFSET(sb_blk), 1, NULL },
+	PARSE("partition", parse_partition),
+	PARSE("journal_path", parse_journal_path),
+	PARSE("errors", parse_errors), PARSE("data", parse_data), PARSE("data_err", parse_data_err),
+	{ "commit", OPT_U32, OFFSET(commit_interval_ms), 1000, NULL },
+	{ "max_batch_time", OPT_U32, OFFSET(max_batch_us), 1, NULL },
+	{ "resuid", OPT_U32, OFFSET(resuid), 1, NULL }, { "resgid", OPT_U32, OFFSET(resgid), 1, NULL },
+	PARSE("barrier", parse_barrier), SET("nobarrier", barrier, false),
+	SET("journal_async_commit", journal_async_commit, true),
+	SET("discard", discard, true), SET("nodiscard", discard, false),
+	PARSE("noatime", parse_noatime), PARSE("strictatime", parse_strictatime),
+	PARSE("relatime", parse_relatime), PARSE("atime", parse_relatime),
+	SET("nodiratime", nodiratime, true), SET("diratime", nodiratime, false),
+	SET("delalloc", delalloc, true), SET("nodelalloc", delalloc, false),
+	SET("acl", acl, true), SET("noacl", acl, false),
+	SET("user_xattr", user_xattr, true), SET("nouser_xattr", user_xattr, false),
+	SET("grpid", grpid, true), SET("bsdgroups", grpid, true),
+	SET("nogrpid", grpid, false), SET("sysvgroups", grpid, false),
+	PARSE("ablate", parse_ablate),
+	/* Times are always lazy, blocks always checked, v2 and v3 checksums follow the image's features. */
+	ACCEPT("defaults"), ACCEPT("lazytime"), ACCEPT("nolazytime"), ACCEPT("auto_da_alloc"), ACCEPT("noauto_da_alloc"),
+	ACCEPT("block_validity"), ACCEPT("noblock_validity"), ACCEPT("init_itable"), ACCEPT("noinit_itable"),
+	ACCEPT("dioread_nolock"), ACCEPT("nodioread_nolock"), ACCEPT("dioread_lock"), ACCEPT("i_version"),
+	ACCEPT("journal_checksum"), ACCEPT("nojournal_checksum"), ACCEPT("min_batch_time"),
+	ACCEPT("inode_readahead_blks"), ACCEPT("stripe"), ACCEPT("journal_ioprio"), ACCEPT("noquota"),
+	ACCEPT("bsddf"), ACCEPT("nombcache"), ACCEPT("prefetch_block_bitmaps"), ACCEPT("no_prefetch_block_bitmaps"),
+	ACCEPT("mb_optimize_scan"), ACCEPT("nouid32"), ACCEPT("silent"), ACCEPT("norelatime"),
+};
+
+void options_init(struct ext4_options *opt)
+{
+	memset(opt, 0, sizeof(*opt));
+	opt->data = DATA_ORDERED;
+	opt->barrier = true;
+	opt->relatime = true;
+	opt->delalloc = true;
+	opt->acl = true;
+	opt->user_xattr = true;
+}
+
+void options_exit(struct ext4_options *opt)
+{
+	free(opt->journal_path);
+	opt->journal_path = NULL;
+}
+
+static int set_number(struct ext4_options *opt, const struct option *o, const char *arg, char error_out[256])
+{
+	void *field = (char *)opt + o->offset;
+	uint64_t value;
+
+	if (!(o->kind == OPT_SIZE ? parse_size : parse_u64)(arg, &value))
+		return fail(error_out, "%s=%s: want a number", o->name, arg ? arg : "");
+	if (o->kind == OPT_SIZE) {
+		*(uint64_t *)field = value;
+		return 0;
+	}
+	if (value > UINT32_MAX / o->value)
+		return fail(error_out, "%s=%s: too large", o->name, arg);
+	*(uint32_t *)field = (uint32_t)value * o->value;
+	return 0;
+}
+
+/* What a flag given by the user keeps the superblock from deciding. */
+static unsigned given_by_field(size_t offset)
+{
+	switch (offset) {
+	case OFFSET(barrier):
+		return OPT_GIVEN_BARRIER;
+	case OFFSET(discard):
+		return OPT_GIVEN_DISCARD;
+	case OFFSET(delalloc):
+		return OPT_GIVEN_DELALLOC;
+	case OFFSET(grpid):
+		return OPT_GIVEN_GRPID;
+	default:
+		return 0;
+	}
+}
+
+static int apply_option(struct ext4_options *opt, const char *name, const char *arg, char error_out[256])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		const struct option *o = &options[i];
+
+		if (strcmp(o->name, name))
+			continue;
+		switch (o->kind) {
+		case OPT_SET:
+			if (arg)
+				return fail(error_out, "%s takes no value (got %s)", name, arg);
+			*(bool *)((char *)opt + o->offset) = o->value != 0;
+			opt->given |= given_by_field(o->offset);
+			return 0;
+		case OPT_PARSE:
+			return o->parse(opt, arg, error_out);
+		case OPT_ACCEPT:
+			return 0;
+		default:
+			return set_number(opt, o, arg, error_out);
+		}
+	}
+	return fail(error_out, "%s: unknown mount option%s", name, "");
+}
+
+int options_parse(struct ext4_options *opt, const char *text, char error_out[256])
+{
+	char *copy = strdup(text), *save = NULL;
+	int err = 0;
+
+	error_out[0] = '\0';
+	if (!copy)
+		return -ENOMEM;
+	for (char *word = strtok_r(copy, ",", &save); word && !err; word = strtok_r(NULL, ",", &save)) {
+		char *equals = strchr(word, '=');
+
+		if (equals)
+			*equals++ = '\0';
+		err = apply_option(opt, word, equals, error_out);
+	}
+	free(copy);
+	return err;
+}

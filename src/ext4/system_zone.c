@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* system_zone.c - blocks that no file may own: superblocks, descriptors, bitmaps, inode tables, the journal */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ext4/fs_private.h"
+#include "ext4/group_private.h"
+#include "ext4/super.h"
+
+/*
+ * A sorted array of disjoint runs, built once at mount and never changed, so that lookups need no lock: every block
+ * number that comes from disk is looked up here. Neighbours of one kind are merged, which with flex_bg leaves a few
+ * runs per flex group.
+ *
+ * Static metadata is what the layout itself places; it is marked in the bitmap of an uninitialised group. Owned blocks
+ * (journal, MMP) are allocated like any others, so their bits are in bitmaps that are initialised.
+ */
+enum zone_kind { ZONE_STATIC, ZONE_OWNED };
+
+struct zone_run {
+	fsblk_t start;
+	uint64_t count;
+	enum zone_kind kind;
+};
+
+struct system_zone {
+	struct zone_run *runs;
+	size_t count, room;
+	uint64_t static_blocks;
+};
+
+static int zone_add(struct system_zone *zone, fsblk_t start, uint64_t count, enum zone_kind kind)
+{
+	struct zone_run *last = zone->count ? &zone->runs[zone->count - 1] : NULL;
+
+	if (!count)
+		return 0;
+	if (last && last->kind == kind && last->start + last->count == start) {
+		last->count += count;
+		return 0;
+	}
+	if (zone->count == zone->room) {
+		size_t room = zone->room ? 2 * zone->room : 64;
+		struct zone_run *runs = realloc(zone->runs, room * sizeof(runs[0]));
+
+		if (!runs)
+			return -ENOMEM;
+		zone->runs = runs;
+		zone->room = room;
+	}
+	zone->runs[zone->count++] = (struct zone_run){ start, count, kind };
+	return 0;
+}
+
+static int zone_add_group(struct ext4_fs *fs, struct system_zone *zone, const struct ext4_group *g)
+{
+	uint32_t base = group_base_blocks(fs, g->group);
+	int err;
+
+	err = zone_add(zone, group_first_block(fs, g->group), min_of(base, group_block_count(fs, g->group)), ZONE_STATIC);
+	if (!err)
+		err = zone_add(zone, g->block_bitmap, 1, ZONE_STATIC);
+	if (!err)
+		err = zone_add(zone, g->inode_bitmap, 1, ZONE_STATIC);
+	if (!err)
+		err = zone_add(zone, g->inode_table, fs->inode_table_blocks, ZONE_STATIC);
+	return err;
+}
+
+static int zone_add_owned(void *arg, fsblk_t blk, uint64_t count)
+{
+	return zone_add(arg, blk, count, ZONE_OWNED);
+}
+
+static int compare_runs(const void *a, const void *b)
+{
+	const struct zone_run *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Sorts and merges; two structures on one block are corruption. */
+static int zone_finish(struct ext4_fs *fs, struct system_zone *zone)
+{
+	size_t kept = 0;
+
+	qsort(zone->runs, zone->count, sizeof(zone->runs[0]), compare_runs);
+	for (size_t i = 0; i < zone->count; i++) {
+		struct zone_run *run = &zone->runs[i], *last = kept ? &zone->runs[kept - 1] : NULL;
+
+		if (last && last->start + last->count > run->start)
+			return FS_ERROR(fs, -EUCLEAN, "two metadata structures claim block %" PRIu64, run->start);
+		if (run->kind == ZONE_STATIC)
+			zone->static_blocks += run->count;
+		if (last && last->kind == run->kind && last->start + last->count == run->start)
+			last->count += run->count;
+		else
+			zone->runs[kept++] = *run;
+	}
+	zone->count = kept;
+	return 0;
+}
+
+int system_zone_build(struct ext4_fs *fs)
+{
+	struct system_zone *zone = calloc(1, sizeof(*zone));
+	int err = 0;
+
+	if (!zone)
+		return -ENOMEM;
+	fs->priv->zone = zone;
+	for (group_t group = 0; !err && group < fs->group_count; group++)
+		err = zone_add_group(fs, zone, &fs->groups[group]);
+	if (!err)
+		err = journal_glue_each_run(fs, zone_add_owned, zone);
+	if (!err && fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_MMP))
+		err = zone_add(zone, le64_get(fs_super(fs)->s_mmp_block), 1, ZONE_OWNED);
+	return err ? err : zone_finish(fs, zone);
+}
+
+void system_zone_free(struct ext4_fs *fs)
+{
+	if (fs->priv->zone)
+		free(fs->priv->zone->runs);
+	free(fs->priv->zone);
+	fs->priv->zone = NULL;
+}
+
+/* Index of the first run that ends after @blk. */
+static size_t zone_search(const struct system_zone *zone, fsblk_t blk)
+{
+	size_t low = 0, high = zone->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (zone->runs[mid].start + zone->runs[mid].count <= blk)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+bool fs_data_blocks_valid(const struct ext4_fs *fs, fsblk_t blk, uint64_t count)
+{
+	const struct system_zone *zone = fs->priv->zone;
+	size_t i;
+
+	if (blk <= fs->first_data_block || blk >= fs->blocks_count || count > fs->blocks_count - blk)
+		return false;
+	if (!zone) /* the journal's own inode is mapped before the zone is known */
+		return true;
+	i = zone_search(zone, blk);
+	return i == zone->count || zone->runs[i].start >= blk + count;
+}
+
+void system_zone_each(const struct ext4_fs *fs, fsblk_t blk, uint64_t count,
+		      void (*emit)(void *arg, fsblk_t blk, uint64_t count), void *arg)
+{
+	const struct system_zone *zone = fs->priv->zone;
+	fsblk_t end = blk + count;
+
+	for (size_t i = zone_search(zone, blk); i < zone->count && zone->runs[i].start < end; i++) {
+		const struct zone_run *run = &zone->runs[i];
+		fsblk_t from = max_of(run->start, blk), to = min_of(run->start + run->count, end);
+
+		if (run->kind == ZONE_STATIC)
+			emit(arg, from, to - from);
+	}
+}
+
+uint64_t system_zone_blocks(const struct ext4_fs *fs)
+{
+	return fs->priv->zone->static_blocks;
+}
