@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* dir.c - directories as the rest of the file system sees them */
-#include <dirent.h>
 #include <errno.h>
 
 #include "ext4/dir_private.h"
@@ -253,8 +252,8 @@ int dir_is_empty(struct inode *dir)
 		int64_t hole;
 		int empty;
 
-		if (lblk % 32 == 0 && blocks - lblk > 1)
-			dir_block_readahead(dir, lblk, min_of(blocks - lblk, 32u));
+		if (lblk % DIR_READAHEAD_BLKS == 0)
+			dir_block_readahead(dir, lblk, min_of(blocks - lblk, DIR_READAHEAD_BLKS));
 		empty = dir_block_read(dir, lblk, DIR_BLOCK_ANY, &bh);
 		if (empty)
 			return empty;

@@ -123,8 +123,24 @@ int dir_block_read(struct inode *dir, lblk_t lblk, enum dir_block_kind kind, str
 	return 0;
 }
 
+bool dir_block_is_cached(struct inode *dir, lblk_t lblk)
+{
+	struct map_result map;
+	struct buffer_head *bh;
+	bool cached;
+
+	if (map_lookup(dir, lblk, 1, &map) || map.status != ES_WRITTEN)
+		return true; /* nothing to read */
+	bh = buffer_find(dir->fs->bc, map.blk);
+	cached = bh && buffer_test(bh, BH_UPTODATE);
+	buffer_put(bh);
+	return cached;
+}
+
 void dir_block_readahead(struct inode *dir, lblk_t lblk, uint32_t count)
 {
+	if (count <= 1 || dir_block_is_cached(dir, lblk))
+		return;
 	while (count) {
 		struct map_result map;
 

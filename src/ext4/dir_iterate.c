@@ -112,7 +112,7 @@ static int iterate_linear(struct emitter *out, uint64_t cookie)
 		int err;
 
 		if (lblk >= read_ahead) {
-			read_ahead = lblk + min_of(blocks - lblk, 32u);
+			read_ahead = lblk + min_of(blocks - lblk, DIR_READAHEAD_BLKS);
 			dir_block_readahead(dir, lblk, read_ahead - lblk);
 		}
 		err = dir_block_read(dir, lblk, DIR_BLOCK_ANY, &bh);
@@ -276,17 +276,12 @@ static void readahead_leaves(struct inode *dir, const struct dx_path *path)
 	const struct dx_frame *f = &path->frame[path->depth - 1];
 	uint32_t end = min_of(f->count, f->at + READAHEAD_LEAVES);
 	struct map_result map;
-	struct buffer_head *bh;
-	bool cached;
 
-	if (map_lookup(dir, dx_path_leaf(path), 1, &map) || map.status != ES_WRITTEN)
+	if (dir_block_is_cached(dir, dx_path_leaf(path)))
 		return;
-	bh = buffer_find(dir->fs->bc, map.blk);
-	cached = bh && buffer_test(bh, BH_UPTODATE);
-	buffer_put(bh);
-	for (uint32_t i = f->at; !cached && i < end; i++)
-		if (dx_block_of(&f->entries[i]) < dir_blocks(dir))
-			dir_block_readahead(dir, dx_block_of(&f->entries[i]), 1);
+	for (uint32_t i = f->at; i < end; i++)
+		if (!map_lookup(dir, dx_block_of(&f->entries[i]), 1, &map) && map.status == ES_WRITTEN)
+			buffer_readahead(dir->fs->bc, map.blk, 1);
 }
 
 static int walk_leaves(struct emitter *out, struct dx_path *path, struct batch *b)

@@ -10,8 +10,6 @@
  * dir_insert_hint or behind: the blocks before it had no room when they were last tried, and a removal lowers the hint.
  */
 
-#define READAHEAD_BLKS 32u
-
 static uint32_t lookup_start(const struct inode *dir, lblk_t blocks)
 {
 	uint32_t start = __atomic_load_n(&dir->dir_start_lookup, __ATOMIC_RELAXED);
@@ -26,8 +24,8 @@ static int find_between(struct inode *dir, const struct name *name, lblk_t start
 		int64_t hole;
 		int err;
 
-		if ((lblk - start) % READAHEAD_BLKS == 0 && end - lblk > 1)
-			dir_block_readahead(dir, lblk, min_of(end - lblk, READAHEAD_BLKS));
+		if ((lblk - start) % DIR_READAHEAD_BLKS == 0)
+			dir_block_readahead(dir, lblk, min_of(end - lblk, DIR_READAHEAD_BLKS));
 		err = dir_block_read(dir, lblk, DIR_BLOCK_ANY, &pos->bh);
 		if (err)
 			return err;

@@ -74,7 +74,10 @@ enum dir_block_kind {
  * Return: 0; a hole is *bh_out NULL for DIR_BLOCK_ANY and -EUCLEAN for others; -EBADMSG, -EIO, -ENOMEM
  */
 int dir_block_read(struct inode *dir, lblk_t lblk, enum dir_block_kind kind, struct buffer_head **bh_out);
-/* Starts reading up to @count blocks from @lblk on; a hint, so errors are for the real read to find. */
+#define DIR_READAHEAD_BLKS 32u /* in linear walks */
+/* No read is needed for the block. */
+bool dir_block_is_cached(struct inode *dir, lblk_t lblk);
+/* Starts reading @count blocks if @lblk, the first, is not cached; a hint, so errors are for the real read to find. */
 void dir_block_readahead(struct inode *dir, lblk_t lblk, uint32_t count);
 /* How many blocks from @lblk on are a hole, at least 1; negative errno. */
 int64_t dir_hole_len(struct inode *dir, lblk_t lblk, lblk_t end);

@@ -17,12 +17,13 @@
 
 #define FAST_SYMLINK_MAX 59u /* i_block has 60 bytes, and readers expect a NUL */
 
-uint32_t create_credits(struct inode *dir, uint16_t mode)
+uint32_t create_credits(struct inode *dir, uint16_t mode, uint32_t *revokes_out)
 {
-	uint32_t credits = IALLOC_CREDITS + acl_init_credits(dir);
+	uint32_t acl = acl_init_credits(dir), credits = IALLOC_CREDITS + acl;
 
 	if (S_ISDIR(mode) || S_ISLNK(mode))
 		credits += 1 + map_credits(dir, 1);
+	*revokes_out = acl ? 2 * XATTR_REVOKES : 0;
 	return credits;
 }
 
@@ -42,6 +43,7 @@ static void set_owner(const struct inode *dir, const struct create_args *args, s
 	inode->mode = strip_setgid(dir, args);
 	inode->rdev = S_ISCHR(args->mode) || S_ISBLK(args->mode) ? args->rdev : 0;
 	inode->nlink = S_ISDIR(args->mode) ? 2 : 1;
+	atomic_store_explicit(&inode->dtime, 0, memory_order_relaxed);
 	if (dir->fs->opt.grpid) {
 		inode->gid = dir->gid;
 	} else if (dir->mode & S_ISGID) {
@@ -95,6 +97,8 @@ void create_undo(struct handle *h, struct inode *inode)
 	int err = 0;
 
 	inode->nlink = 0;
+	inode_clear(inode, INODE_XATTR_IN_BODY); /* the slot is cleared for its next user */
+	atomic_store_explicit(&inode->dtime, (uint32_t)fs_now(inode->fs).tv_sec, memory_order_relaxed);
 	if (inode->file_acl)
 		err = xattr_free_all(h, inode);
 	if (!err)
@@ -146,11 +150,11 @@ static int create_in_handle(struct handle *h, struct inode *dir, const struct na
 
 static int create_once(struct inode *dir, const struct name *name, const struct create_args *args, struct inode *inode)
 {
-	uint32_t credits = 1 + dir_credits(dir) + create_credits(dir, args->mode);
+	uint32_t revokes, credits = 1 + dir_credits(dir) + create_credits(dir, args->mode, &revokes);
 	struct handle h;
 	int err, err2;
 
-	err = fs_handle_start(dir->fs, credits, 1, &h);
+	err = fs_handle_start(dir->fs, credits, revokes, &h);
 	if (err)
 		return err;
 	h.sync = dir_is_sync(dir);

@@ -21,8 +21,8 @@ static inline bool dir_takes_project(const struct inode *dir, const struct inode
 /* Stamps and writes a directory whose entries changed; what fdatasync of it needs too. */
 int dir_changed(struct handle *h, struct inode *dir);
 
-/* Credits for create_inode() and create_undo(). */
-uint32_t create_credits(struct inode *dir, uint16_t mode);
+/* Credits and revoke records for create_inode() and create_undo(). */
+uint32_t create_credits(struct inode *dir, uint16_t mode, uint32_t *revokes_out);
 /**
  * create_inode() - claim a number, set owner, mode, ACLs and contents, write the inode
  * @inode: blank; unchanged in what a second call with the same arguments needs

@@ -164,13 +164,14 @@ static int rename_apply(struct handle *h, struct rename *r)
 	return err ? err : dirs_changed(h, r);
 }
 
-static uint32_t rename_credits(struct rename *r)
+static uint32_t rename_credits(struct rename *r, uint32_t *revokes_out)
 {
 	uint32_t credits = 2 + 3; /* old entry and ".."; both directories and the inode */
 
 	credits += r->target ? 2 + ORPHAN_CREDITS : dir_credits(r->new_dir);
+	*revokes_out = 0;
 	if (r->whiteout)
-		credits += create_credits(r->old_dir, S_IFCHR);
+		credits += create_credits(r->old_dir, S_IFCHR, revokes_out);
 	return credits;
 }
 
@@ -190,10 +191,11 @@ static int rename_in_handle(struct handle *h, struct rename *r)
 
 static int rename_once(struct rename *r)
 {
+	uint32_t revokes, credits = rename_credits(r, &revokes);
 	struct handle h;
 	int err, err2;
 
-	err = fs_handle_start(r->old_dir->fs, rename_credits(r), 1, &h);
+	err = fs_handle_start(r->old_dir->fs, credits, revokes, &h);
 	if (err)
 		return err;
 	h.sync = dir_is_sync(r->old_dir) || dir_is_sync(r->new_dir);
