@@ -102,6 +102,7 @@ void buffer_clean(struct buffer_head *bh);
  * once; waits. Takes buffer locks while snapshotting; BH_JBDDIRTY ones are skipped. A failed one gets BH_WRITE_ERR and
  * stays dirty. Those under BH_WRITEBACK by somebody else are waited for, so on return each was home once, or failed.
  * The caller keeps the buffers from going away (a reference, or a journal head). Returns the first error. No flush is sent.
+ * Not under a block_plug() of the caller: it would hold back what is waited for.
  */
 int buffers_write(struct buffer_cache *bc, struct buffer_head **bhs, size_t count);
 /* Waits until no home write of @bh is in flight. */

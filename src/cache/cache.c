@@ -161,6 +161,11 @@ void cache_account_writeback_end(struct cache *cache, uint64_t bytes)
 	wake_throttled(cache);
 }
 
+struct counters *cache_counters(const struct cache *cache)
+{
+	return cache->options.counters;
+}
+
 uint64_t cache_dirty_bytes(const struct cache *cache)
 {
 	return atomic_load(&cache->dirty_bytes) + atomic_load(&cache->writeback_bytes);

@@ -38,6 +38,7 @@ void cache_throttle_dirty(struct cache *cache);
 /* Writes all dirty data of all mappings and, if @wait, waits for it. Returns the first error seen. */
 int cache_writeback_all(struct cache *cache, bool wait);
 
+struct counters *cache_counters(const struct cache *cache);
 /* Data bytes dirty or under writeback. */
 uint64_t cache_dirty_bytes(const struct cache *cache);
 /* Frees clean folios and buffers until at most @target_bytes are in use or nothing more can go. For tests and drop_caches. */

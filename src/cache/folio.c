@@ -99,6 +99,17 @@ void folio_unlock(struct folio *f)
 	lock_rank_leave(RANK_FOLIO);
 }
 
+void folio_lock_pass(struct folio *f)
+{
+	UEXT4_ASSERT(folio_is_locked(f));
+	lock_rank_leave(RANK_FOLIO);
+}
+
+void folio_unlock_passed(struct folio *f)
+{
+	word_bit_unlock(&f->flags, FOLIO_LOCKED, FOLIO_WAITERS);
+}
+
 bool folio_is_locked(const struct folio *f)
 {
 	return atomic_load_explicit(&f->flags, memory_order_relaxed) & FOLIO_LOCKED;

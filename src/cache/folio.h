@@ -52,6 +52,12 @@ void folio_lock(struct folio *f);       /* RANK_FOLIO, ascending index */
 bool folio_trylock(struct folio *f);
 void folio_unlock(struct folio *f);
 bool folio_is_locked(const struct folio *f);
+/*
+ * A lock that passes from the thread to the I/O it submits: give it away before submitting, unlock when the I/O is done. A
+ * locked folio stays in its mapping, so the I/O needs no reference; the unlock is its last touch.
+ */
+void folio_lock_pass(struct folio *f);
+void folio_unlock_passed(struct folio *f);
 void folio_wait_writeback(struct folio *f);
 void folio_begin_writeback(struct folio *f);  /* folio locked; sets the mapping's writeback tag */
 /* Any thread, also from end_io. The last touch of @f for callers without a reference: writeback pins it in its mapping. */

@@ -57,8 +57,7 @@ struct folio *mapping_find(struct mapping *m, uint64_t index)
 	return f;
 }
 
-/* Puts a fresh folio of the largest order that fits into the tree. -EEXIST: somebody was faster. */
-static int mapping_add_folio(struct mapping *m, uint64_t index, uint8_t order_hint, struct folio **folio_out)
+int mapping_create_folio(struct mapping *m, uint64_t index, uint8_t order_hint, struct folio **folio_out)
 {
 	uint8_t min_order = mapping_min_order(m);
 	uint8_t wanted = min_of(order_hint, m->max_order);
@@ -114,7 +113,7 @@ int mapping_get_folio(struct mapping *m, uint64_t index, uint8_t order_hint, str
 			folio_put(f);
 			continue;
 		}
-		err = mapping_add_folio(m, index, order_hint, folio_out);
+		err = mapping_create_folio(m, index, order_hint, folio_out);
 		if (err != -EEXIST)
 			return err;
 	}

@@ -71,6 +71,8 @@ struct folio *mapping_find(struct mapping *m, uint64_t index);
  * Return: 0, -ENOMEM
  */
 int mapping_get_folio(struct mapping *m, uint64_t index, uint8_t order_hint, struct folio **folio_out);
+/* The same, but -EEXIST when there is one: for readahead, which waits for nobody. */
+int mapping_create_folio(struct mapping *m, uint64_t index, uint8_t order_hint, struct folio **folio_out);
 /* TAG_ANY: every folio. Up to @max folios with the tag from *index on, referenced, ascending; *index moves past the last. */
 enum folio_tag { TAG_DIRTY, TAG_WRITEBACK, TAG_ANY };
 unsigned mapping_find_tagged(struct mapping *m, uint64_t *index, uint64_t end_index, enum folio_tag tag,

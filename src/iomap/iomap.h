@@ -14,6 +14,8 @@ enum iomap_type { IOMAP_HOLE, IOMAP_DELALLOC, IOMAP_MAPPED, IOMAP_UNWRITTEN };
 #define IOMAP_F_NEW    0x1u /* just allocated or reserved: bytes outside the write read as zeros */
 #define IOMAP_F_MERGED 0x2u /* fiemap: may be joined with the next */
 #define IOMAP_F_LAST   0x4u
+/* Writeback: the I/O goes out before map_blocks is called again and before the folio's lock is dropped; a commit waits for it. */
+#define IOMAP_F_SUBMIT 0x8u
 
 /* One run of a file: where its bytes are. Half-open, in bytes; covers the asked position; may be longer than asked. */
 struct iomap {
