@@ -26,6 +26,9 @@ int file_truncate_locked(struct inode *inode, uint64_t size_bytes);
 /* mode: FALLOC_FL_* as Linux: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE; others -EOPNOTSUPP. */
 int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len);
 
+/* Writes all dirty data and waits for it; then the size on disk is at least what it was in memory when the call began. */
+int file_flush(struct inode *inode);
+
 /* Data written and waited for, then the commit of the inode's tid (one shared with others), device flushed. Also for directories. */
 int file_fsync(struct inode *inode, bool datasync);
 

@@ -41,6 +41,29 @@ int inode_block_create(struct handle *h, struct inode *inode, lblk_t lblk, struc
 void map_init_inode(struct inode *inode);
 /* Frees everything from @start_lblk on in as many handles as needed; starts them itself. The inode is on the orphan list. */
 int map_truncate(struct inode *inode, lblk_t start_lblk);
+/* The same for [start, end): a hole is left. Not necessarily on the orphan list. Delayed blocks of the range are forgotten. */
+int map_remove_range(struct inode *inode, lblk_t start, uint64_t end);
+/**
+ * map_set_state() - unwritten extents in [*start, end) become written, or the other way round
+ * Through @h, as far as its credits go (it asks for more); *start moves past what was done. Takes map_sem exclusive.
+ * Return: 0 all done; 1 restart the handle with map_credits() and go on; negative errno
+ */
+int map_set_state(struct handle *h, struct inode *inode, lblk_t *start, uint64_t end, bool unwritten);
+/**
+ * map_shift() - collapse (@delta < 0) or insert range: moves what is mapped from @start on by @delta blocks
+ * Extent files only; the range moved into is a hole; nothing is cached or delayed from there on. In as many handles as
+ * needed: a crash between them leaves a sound file with a part moved, as on Linux.
+ */
+int map_shift(struct inode *inode, lblk_t start, int64_t delta);
+/* Delayed blocks of [start, end) will never be written: they are a hole again and their reservation goes back. */
+void map_forget_delayed(struct inode *inode, lblk_t start, uint64_t end);
+/* Is anything mapped (or delayed) in [start, end)? 1, 0 or negative errno. */
+int map_any(struct inode *inode, lblk_t start, uint64_t end);
+/* A change of the mapping begins or ends: readers that compare map_seq notice both. Caller: map_sem exclusive. */
+void map_seq_bump(struct inode *inode);
+/* Does i_block hold a map at all (no fast symlink, no device)? */
+bool map_has_tree(const struct inode *inode);
+
 /* Checks the root in i_block when an inode is loaded. NULL or the rule broken. */
 const char *map_verify_root(const struct inode *inode);
 

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* file_private.h - between the parts of file data I/O */
+#ifndef UEXT4_EXT4_FILE_PRIVATE_H
+#define UEXT4_EXT4_FILE_PRIVATE_H
+
+#include "ext4/file.h"
+#include "ext4/map.h"
+
+/* file_iomap.c: reads, writes, seeks and fiemap through iomap. */
+extern const struct iomap_ops file_iomap_ops;
+
+static inline lblk_t file_lblk(const struct inode *inode, uint64_t pos_bytes)
+{
+	return (lblk_t)(pos_bytes >> inode->fs->block_bits);
+}
+static inline lblk_t file_lblk_up(const struct inode *inode, uint64_t pos_bytes)
+{
+	return (lblk_t)((pos_bytes + inode->fs->block_bytes - 1) >> inode->fs->block_bits);
+}
+static inline uint64_t file_block_down(const struct inode *inode, uint64_t pos_bytes)
+{
+	return pos_bytes & ~(uint64_t)(inode->fs->block_bytes - 1);
+}
+static inline uint64_t file_block_up(const struct inode *inode, uint64_t pos_bytes)
+{
+	return file_block_down(inode, pos_bytes + inode->fs->block_bytes - 1);
+}
+/* Largest size this file may have. */
+uint64_t file_max_bytes(const struct inode *inode);
+
+/* ---- file_reserve.c: what delayed allocation promises ---- */
+
+/**
+ * file_reserve() - promise @data_blks blocks, and what the tree may need once @dirty_blks more blocks are dirty
+ * Return: 0; -ENOSPC
+ */
+int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t dirty_blks);
+/* The write that file_reserve() was for has dirtied its blocks. */
+void file_reserve_done(struct inode *inode);
+/* Gives promised tree blocks back that the dirty data left, less @done_bytes of it, cannot need any more. */
+void file_reserve_settle(struct inode *inode, uint64_t done_bytes);
+
+/* ---- file_disksize.c: the size on disk follows what I/O completed ---- */
+
+static inline uint64_t file_disksize(const struct inode *inode)
+{
+	return __atomic_load_n(&inode->disksize_bytes, __ATOMIC_RELAXED);
+}
+/* Sets it through @h (2 credits beyond those of the mapping). Caller: map_sem exclusive. */
+int file_disksize_set(struct handle *h, struct inode *inode, uint64_t size_bytes);
+#define DISKSIZE_CREDITS 2u /* inode, superblock (large_file) */
+
+/* Byte ranges whose I/O has completed although their folios are still under writeback. Sorted. */
+struct file_done {
+	const struct file_range { uint64_t start, end; } *range;
+	size_t count;
+};
+/* How far the size on disk may move: no dirty byte and no write in flight lies before. Caller: map_sem exclusive. */
+uint64_t file_disksize_reach(struct inode *inode, const struct file_done *done);
+/* i_size and disksize become @size_bytes: all data before is on disk or never was written. Starts its own handle. */
+int file_grow(struct inode *inode, uint64_t size_bytes);
+
+/* Zeroes from the end of file to the end of its block, on disk too where it is mapped: before i_size moves past it. */
+int file_zero_tail(struct inode *inode, uint64_t size_bytes, bool write_out);
+
+#endif
