@@ -25,6 +25,7 @@ enum lock_rank {
 	RANK_ORPHAN = 52,          /* fs.orphan_lock */
 	RANK_ICACHE = 54,          /* vfs inode and dentry cache buckets, LRU lists */
 	RANK_GROUP = 56,           /* group.lock: bitmaps, descriptor, buddy of one group */
+	RANK_ES_LRU = 57,          /* list of inodes with extent status, for its shrinker */
 	RANK_ES = 58,              /* inode.es_lock: writers of the extent status map */
 	RANK_BUFFER = 60,          /* buffer lock, one block's bytes */
 	RANK_JOURNAL_BARRIER = 62, /* journal.barrier and checkpoint mutexes */

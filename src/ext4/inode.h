@@ -9,6 +9,7 @@
 #include "base/rcu.h"
 #include "cache/mapping.h"
 #include "ext4/es.h"
+#include "ext4/file_io.h"
 #include "ext4/fs.h"
 
 #define EXT4_ROOT_INO        2u
@@ -90,6 +91,7 @@ struct inode {
 	uint32_t dir_start_lookup;       /* [rwsem] hint for linear searches */
 	uint32_t dir_insert_hint;        /* [rwsem exclusive] last leaf that took an entry */
 	_Atomic int32_t ioends;          /* [atomic] conversions outstanding */
+	struct file_io io;               /* data I/O in flight; valid when all bytes are 0 */
 
 	struct list_head orphan_node;    /* [orphan_lock] */
 	uint32_t orphan_slot;            /* [orphan_lock] */

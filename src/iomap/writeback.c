@@ -283,6 +283,8 @@ static int write_run(struct wb_ctx *ctx, struct folio *f, size_t off, size_t len
 			if (err)
 				break;
 			ctx->bytes += n;
+			if (ctx->map.flags & IOMAP_F_SUBMIT)
+				ioend_send(ctx);
 		}
 		done += n;
 	}
