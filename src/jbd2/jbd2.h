@@ -32,10 +32,12 @@ struct handle {
 	struct transaction *transaction;
 	int32_t credits;      /* blocks it may still change */
 	int32_t revokes;      /* revoke records it may still write */
-	uint32_t reserved;    /* of a reserved handle not yet started */
+	int32_t revokes_asked; /* in all */
+	uint32_t reserved;    /* log blocks set aside for a reserved handle not yet started */
 	bool sync;            /* journal_stop() waits for the commit */
 	int err;              /* sticky: the handle aborted */
 	tid_t tid;            /* of the transaction; valid after start, also after stop */
+	struct list_head callbacks; /* without a journal only: they run in journal_stop() */
 };
 
 /* What replay found and did; for the log, tools and tests. */
@@ -108,9 +110,13 @@ uint32_t journal_max_credits(const struct journal *j); /* largest credits one ha
  * Return: 0; -EROFS (aborted), -ENOSPC (more credits than journal_max_credits()), -ENOMEM
  */
 int journal_start(struct journal *j, uint32_t credits, uint32_t revokes, struct handle *h);
-/* Reserves room without joining a transaction; start it later with journal_start_reserved(), or journal_unreserve(). */
+/*
+ * Reserves room without joining a transaction; start it later with journal_start_reserved(), or journal_unreserve().
+ * May wait, for log space or for other reservations to be used: do not keep one for I/O that is not yet submitted.
+ * -ENOSPC: more than an eighth of the log; -EROFS.
+ */
 int journal_reserve(struct journal *j, uint32_t credits, struct handle *h);
-int journal_start_reserved(struct handle *h); /* never waits for log space */
+int journal_start_reserved(struct handle *h); /* never waits for log space; on failure the reservation is gone */
 void journal_unreserve(struct handle *h);
 /* Asks for more credits. 0: got them; 1: no room in this transaction, restart; negative: error. */
 int journal_extend(struct handle *h, uint32_t credits, uint32_t revokes);
@@ -142,6 +148,7 @@ void journal_add_callback(struct handle *h, struct journal_callback *cb);
  * Ordered mode where it still matters: the commit of the handle's transaction waits until @w completes. The
  * submitter calls journal_wait_begin() with the handle open, then submits the I/O, and journal_wait_end() when the
  * I/O is done (any thread, also before the handle stops). No folio lock is taken by the commit (ORDER).
+ * @err of journal_wait_end(): < 0 fails the commit and aborts the journal (data_err=abort); pass 0 for data_err=ignore.
  */
 struct journal_data_wait {
 	struct list_head node;

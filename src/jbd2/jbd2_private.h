@@ -79,6 +79,7 @@ struct transaction {
 
 	struct list_head cp_node;       /* [list_lock] on journal.checkpoint_list, oldest first */
 	struct list_head cp_buffers;    /* [list_lock] journal_head.cp_node: not home yet */
+	bool cp_filling;                /* [list_lock] its buffers are being put there */
 	struct rcu_head rcu;
 };
 
@@ -152,21 +153,21 @@ struct journal {
 	uint32_t room_waiters;                  /* [state_lock] threads that wait for log space */
 	bool batching;                          /* [state_lock] the commit thread gathers fsyncs */
 	uint32_t batch_target;                  /* [state_lock] waiters it hopes for */
-	uint32_t last_waiters;                  /* [state_lock] of the commit before */
 	bool stop;                              /* [state_lock] the threads are to end */
 	bool abort_reported;                    /* [state_lock] s_errno was written, or could not be */
 	struct cond commit_wake;                /* the commit thread waits for work, updates or data */
 	struct cond transition;                 /* running, committing or barrier changed; log space came free */
 	struct cond checkpoint_wake;            /* the checkpoint thread waits for work */
 	struct cond checkpoint_done;
-	uint64_t checkpoint_pass;               /* [state_lock] passes finished */
-	uint64_t checkpoint_asked;              /* [state_lock] pass that somebody waits for; empties the log */
+	uint64_t pass_begun, pass_done;         /* [state_lock] checkpoint passes so far */
+	uint64_t pass_asked;                    /* [state_lock] number of the pass that somebody waits for */
 
 	struct mutex list_lock;                 /* RANK_JOURNAL_LIST */
 	struct list_head checkpoint_list;       /* [list_lock] transactions with blocks not home yet, oldest first */
 
 	uint64_t commit_ns;                     /* [commit thread] moving average of a commit's duration */
 	struct log_writer *writer;              /* [commit thread] */
+	struct buffer_head **gathered;          /* [checkpoint thread] */
 	pthread_t commit_thread, checkpoint_thread;
 	bool threads_run;                       /* [const] once running */
 };
@@ -221,6 +222,13 @@ void transaction_release(struct transaction *t, uint32_t blocks, bool ends_updat
 /* Blocks new handles; then waits until none is open. state_lock held; commit thread. */
 void transaction_lock_and_drain(struct transaction *t);
 
+/* state_lock held. Joins a handle of @blocks to @t unless it is locked or full. */
+bool transaction_join_locked(struct transaction *t, uint32_t blocks);
+/* state_lock held. Makes the running transaction and publishes it; @limited: without a grant (reserve.c). */
+int running_create(struct journal *j, bool limited);
+/* state_lock held. Waits for log space; somebody will make some. */
+void journal_wait_room(struct journal *j);
+
 /* ---- journal_head.c ---- */
 
 void jh_lock(struct buffer_head *bh);
@@ -249,6 +257,9 @@ static inline int jh_slot(const struct journal_head *jh, const struct transactio
 /* The same without locks, for the handle's own transaction: flags of @bh in @t; 0 if it is not part of it. */
 uint32_t buffer_flags_in(struct buffer_head *bh, const struct transaction *t);
 
+/* access.c. Buffer and jh lock held, @jh has no owner: from now on only the journal decides when it goes home (J2). */
+void jh_take_over_dirty(struct journal_head *jh);
+
 /* ---- revoke.c ---- */
 
 int revoke_table_insert(struct transaction *t, fsblk_t blk); /* takes t->lock; -ENOMEM */
@@ -272,6 +283,10 @@ void checkpoint_begin_transaction(struct transaction *t);
 void checkpoint_end_transaction(struct transaction *t);
 /* state_lock held. Wakes the thread if the log fills up. */
 void checkpoint_kick_if_needed(struct journal *j);
+/* The array that the thread gathers buffers in; free() it. */
+struct buffer_head **checkpoint_alloc_gathered(void);
+/* Everything committed so far goes home, and the tail moves. Waits. Error: why the journal aborted. */
+int checkpoint_run(struct journal *j);
 /* Threads have stopped. Frees what is left after an abort. */
 void checkpoint_drop_all(struct journal *j);
 
