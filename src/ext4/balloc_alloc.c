@@ -245,7 +245,7 @@ static bool wants_prealloc(const struct balloc_request *req)
 	if (req->flags & (BALLOC_NO_PREALLOC | BALLOC_EXACT_LEN | BALLOC_RESERVED))
 		return false;
 	if (req->flags & BALLOC_METADATA)
-		return inode_is_dir(req->inode);
+		return inode_is_dir(req->inode) && req->lblk > 0; /* most directories have one block and stay so */
 	return S_ISREG(req->inode->mode) && req->len < PREALLOC_BLOCKS_MAX;
 }
 
