@@ -543,6 +543,8 @@ int inode_block_create(struct handle *h, struct inode *inode, lblk_t lblk, struc
 	if (err) {
 		buffer_put(*bh_out);
 		*bh_out = NULL;
+		return err;
 	}
-	return err;
+	buffer_set(*bh_out, BH_UPTODATE); /* what the caller fills in is the block, not what the device has */
+	return 0;
 }
