@@ -46,21 +46,55 @@ static void env_unmount(struct mount_env *env)
 	free(mount_env_run(env, "e2fsck -fn %s"));
 }
 
-struct mount_env *mount_env_create(const char *mke2fs, const char *options)
+static struct mount_env *env_file(FILE **file_out)
 {
 	struct mount_env *env = calloc(1, sizeof(*env));
 	const char *dir = getenv("TMPDIR");
-	char command[256];
 	int fd;
 
 	assert_non_null(env);
 	snprintf(env->path, sizeof(env->path), "%s/uext4-test-XXXXXX", dir ? dir : "/tmp");
 	fd = mkstemp(env->path);
 	assert_true(fd >= 0);
-	close(fd);
+	*file_out = fdopen(fd, "r+");
+	assert_non_null(*file_out);
+	return env;
+}
+
+static void env_format(struct mount_env *env, const char *mke2fs, const char *options)
+{
+	char command[256];
+
 	snprintf(command, sizeof(command), "mke2fs -q -F %s", mke2fs);
 	free(mount_env_run(env, command));
 	env_mount(env, options);
+}
+
+struct mount_env *mount_env_create(const char *mke2fs, const char *options)
+{
+	struct mount_env *env;
+	FILE *file;
+
+	env = env_file(&file);
+	fclose(file);
+	env_format(env, mke2fs, options);
+	return env;
+}
+
+struct mount_env *mount_env_create_on_noise(const char *mke2fs, unsigned mib, const char *options)
+{
+	static uint8_t chunk[1 << 20];
+	struct mount_env *env;
+	unsigned i;
+	FILE *file;
+
+	for (i = 0; i < sizeof(chunk); i++)
+		chunk[i] = (uint8_t)(i % 128 < 2 ? 0x81 : i % 7); /* i_mode of a regular file, links, blocks ... */
+	env = env_file(&file);
+	for (i = 0; i < mib; i++)
+		assert_int_equal(fwrite(chunk, sizeof(chunk), 1, file), 1);
+	assert_int_equal(fclose(file), 0);
+	env_format(env, mke2fs, options);
 	return env;
 }
 

@@ -25,6 +25,8 @@ struct mount_env {
 
 /* @mke2fs: options after the quiet ones, size included: "-b 1024 %s 8M" with %s where the path goes. */
 struct mount_env *mount_env_create(const char *mke2fs, const char *options);
+/* The same over a file of @mib MiB whose every block is full of bytes like those of a live inode. */
+struct mount_env *mount_env_create_on_noise(const char *mke2fs, unsigned mib, const char *options);
 /* Unmounts; `e2fsck -fn` must find nothing. */
 void mount_env_destroy(struct mount_env *env);
 /* Unmounts and mounts again, with a check between. */
