@@ -21,7 +21,7 @@ static bool no_grab(struct inode *inode) { return false; }
 static void no_drop(struct inode *inode) { }
 static const struct ext4_vfs_ops no_vfs = { no_grab, no_drop };
 
-static void env_mount(struct mount_env *env, const char *options)
+void mount_env_mount(struct mount_env *env, const char *options)
 {
 	struct log_sink log = { env_log, env };
 	struct ext4_options opt;
@@ -67,7 +67,7 @@ static void env_format(struct mount_env *env, const char *mke2fs, const char *op
 
 	snprintf(command, sizeof(command), "mke2fs -q -F %s", mke2fs);
 	free(mount_env_run(env, command));
-	env_mount(env, options);
+	mount_env_mount(env, options);
 }
 
 struct mount_env *mount_env_create(const char *mke2fs, const char *options)
@@ -108,12 +108,12 @@ void mount_env_destroy(struct mount_env *env)
 void mount_env_cycle(struct mount_env *env)
 {
 	env_unmount(env);
-	env_mount(env, "");
+	mount_env_mount(env, "");
 }
 
 char *mount_env_run(struct mount_env *env, const char *command)
 {
-	char line[512], *output = NULL;
+	char line[2048], *output = NULL;
 	size_t len = 0, got;
 	FILE *pipe;
 

@@ -29,6 +29,8 @@ struct mount_env *mount_env_create(const char *mke2fs, const char *options);
 struct mount_env *mount_env_create_on_noise(const char *mke2fs, unsigned mib, const char *options);
 /* Unmounts; `e2fsck -fn` must find nothing. */
 void mount_env_destroy(struct mount_env *env);
+/* Mounts it again, after somebody else had it. */
+void mount_env_mount(struct mount_env *env, const char *options);
 /* Unmounts and mounts again, with a check between. */
 void mount_env_cycle(struct mount_env *env);
 /* Runs a command with %s as the image; its output, NUL-terminated and malloc'd. The command must succeed. */
