@@ -48,6 +48,10 @@ struct journal_recovery_info {
 	uint64_t fast_commits_replayed;
 };
 
+/* journal_params.fc_replay(): the kernel's numbers of its passes. */
+#define JOURNAL_FC_SCAN   0
+#define JOURNAL_FC_REPLAY 2
+
 struct journal_params {
 	struct block_device *log_dev;      /* where the log lies (file system's device, or an external journal) */
 	/* Maps log block @index (0 is the journal superblock) to a block of @log_dev; loaded once at start. */
@@ -68,7 +72,12 @@ struct journal_params {
 	/* The journal aborted with @err (once; any thread; must not call into the journal). */
 	void (*on_abort)(void *arg, int err);
 	void *abort_arg;
-	/* Fast-commit replay: one TLV area of a transaction; NULL: images with fast commits to replay give -EOPNOTSUPP. */
+	/*
+	 * Fast-commit replay: one TLV area of a transaction; NULL: images with fast commits to replay give -EOPNOTSUPP.
+	 * @block is the area's block @index; those behind the last valid tail are not shown, records behind it do not
+	 * count. @pass is JOURNAL_FC_SCAN before anything is written, then JOURNAL_FC_REPLAY once the log's blocks are
+	 * home; each goes over all blocks. @tid is that of the tails which count. 0 or a negative errno, which fails recovery.
+	 */
 	int (*fc_replay)(void *arg, const uint8_t *block, uint32_t len_bytes, uint32_t index, tid_t tid, int pass);
 	void *fc_arg;
 };
@@ -87,6 +96,11 @@ bool journal_needs_recovery(const struct journal *j);
  *
  * The three passes. Errors while replaying leave the journal as it was. Checksums: none, v1, v2, v3; 64-bit
  * tags; escaped blocks; sequence wrap. Writes go through the device of params.bc (an overlay for read-only mounts).
+ * With params.read_only nothing is written: *info_out says what a replay would do.
+ *
+ * Return: 0; -EBADMSG (a committed transaction or one of its blocks has a wrong checksum), -EUCLEAN (a block number or
+ *         a revoke record makes no sense), -EOPNOTSUPP (fast commits), -EIO, -ENOMEM. The log stays as it was in each
+ *         case, also when some blocks are home already, so that recovery can be repeated.
  */
 int journal_recover(struct journal *j, struct journal_recovery_info *info_out);
 /* Starts the commit thread; from here handles may start. Sets the needed features (csum, 64bit, revoke) as given. */
