@@ -323,7 +323,7 @@ static void wait_for_commit(struct journal *j)
 /* state_lock held, dropped meanwhile. */
 static void run_pass(struct journal *j, struct buffer_head **bhs)
 {
-	uint32_t free_before = j->log_free;
+	uint32_t tail_before = j->tail;
 	uint64_t pass = ++j->pass_begun;
 	bool everything = j->pass_asked >= pass;
 	int err;
@@ -335,7 +335,7 @@ static void run_pass(struct journal *j, struct buffer_head **bhs)
 	mutex_lock(&j->state_lock);
 	j->pass_done = pass;
 	cond_broadcast(&j->checkpoint_done);
-	if (!err && j->log_free <= free_before && j->pass_asked <= j->pass_done && is_wanted(j) && !j->stop)
+	if (!err && j->tail == tail_before && j->pass_asked <= j->pass_done && is_wanted(j) && !j->stop)
 		wait_for_commit(j);
 }
 
