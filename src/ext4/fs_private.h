@@ -130,7 +130,8 @@ int journal_glue_start(struct ext4_fs *fs);
 void journal_glue_exit(struct ext4_fs *fs);
 /* Calls @emit for each run of device blocks of an internal journal. */
 int journal_glue_each_run(const struct ext4_fs *fs, int (*emit)(void *arg, fsblk_t blk, uint64_t count), void *arg);
-uint64_t journal_glue_internal_blocks(const struct ext4_fs *fs);
+/* Blocks of the journal inode, opened or not; 0: none, or outside. Groups are loaded. */
+uint64_t journal_glue_internal_blocks(struct ext4_fs *fs);
 
 /* ---- system zone: system_zone.c ---- */
 int  system_zone_build(struct ext4_fs *fs);

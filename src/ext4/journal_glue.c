@@ -132,9 +132,24 @@ int journal_glue_each_run(const struct ext4_fs *fs, int (*emit)(void *arg, fsblk
 	return err;
 }
 
-uint64_t journal_glue_internal_blocks(const struct ext4_fs *fs)
+uint64_t journal_glue_internal_blocks(struct ext4_fs *fs)
 {
-	return fs->priv->journal_runs ? fs->priv->journal_runs->log_blocks : 0;
+	ino_num ino = le32_get(fs_super(fs)->s_journal_inum);
+	struct inode *inode;
+	uint64_t blocks = 0;
+
+	if (fs->priv->journal_runs)
+		return fs->priv->journal_runs->log_blocks;
+	if (!fs_has_compat(fs, EXT4_FEATURE_COMPAT_HAS_JOURNAL) || !ino)
+		return 0;
+	/* Not opened, as read-only mounts of clean images need no journal: it takes its space all the same. */
+	inode = inode_alloc(fs);
+	if (!inode)
+		return 0;
+	if (!inode_load_special(fs, ino, inode))
+		blocks = inode_size(inode) >> fs->block_bits;
+	inode_free(inode);
+	return blocks;
 }
 
 /* ---- external journal: its own device, with an ext4 superblock in front of the journal's ---- */
@@ -205,7 +220,7 @@ static int journal_find(struct ext4_fs *fs, struct journal_params *params)
 		err = journal_inode_load(fs);
 		params->log_dev = fs->dev;
 		params->map_log_block = map_log_block_inside;
-		params->log_blocks = (uint32_t)journal_glue_internal_blocks(fs);
+		params->log_blocks = fs->priv->journal_runs ? fs->priv->journal_runs->log_blocks : 0;
 		return err;
 	}
 	err = external_open(fs, &params->log_blocks);

@@ -262,12 +262,16 @@ static void count_space(struct ext4_fs *fs)
 	struct fs_private *priv = fs->priv;
 	uint64_t overhead = fs->first_data_block + system_zone_blocks(fs) + journal_glue_internal_blocks(fs);
 
+	/* With clusters the sum would count shared ones twice; mke2fs has stored the right one. */
+	if (fs->cluster_bits && le32_get(es->s_overhead_clusters))
+		overhead = (uint64_t)le32_get(es->s_overhead_clusters) << fs->cluster_bits;
 	priv->overhead_blocks = min_of(overhead, fs->blocks_count);
 	priv->root_reserved_blocks = le32_get(es->s_r_blocks_count_lo);
 	if (fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_64BIT))
 		priv->root_reserved_blocks |= (uint64_t)le32_get(es->s_r_blocks_count_hi) << 32;
 	if (fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_EXTENTS))
-		priv->spare_blocks = min_of(fs->blocks_count / 50, (uint64_t)SPARE_BLOCKS_MAX);
+		priv->spare_blocks = min_of((fs->blocks_count >> fs->cluster_bits) / 50, (uint64_t)SPARE_BLOCKS_MAX)
+				     << fs->cluster_bits;
 	priv->kbytes_written_at_mount = le64_get(es->s_kbytes_written);
 	priv->mount_state = le16_get(es->s_state);
 }

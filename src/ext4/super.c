@@ -421,7 +421,7 @@ void ext4_statfs(struct ext4_fs *fs, struct ext4_statfs *out)
 	memcpy(uuid, es->s_uuid, sizeof(uuid));
 	out->block_bytes = fs->block_bytes;
 	out->blocks = fs->blocks_count - fs->priv->overhead_blocks;
-	out->blocks_free = balloc_free_count(fs);
+	out->blocks_free = balloc_free_count(fs) << fs->cluster_bits;
 	out->blocks_available = out->blocks_free > kept ? out->blocks_free - kept : 0;
 	out->inodes = fs->inodes_count;
 	out->inodes_free = groups_free_inodes(fs);
