@@ -71,13 +71,14 @@ void inode_raw_csum_set(const struct inode *inode, struct ext4_inode *raw)
 /* ---- times ---- */
 
 /* Seconds are signed 32 bits; two epoch bits add multiples of 2^32, which reaches from 1901 to 2446. */
-static struct timespec time_unpack(le32 seconds, le32 extra, bool has_extra)
+static struct timespec time_unpack(le32 seconds, const le32 *extra)
 {
 	struct timespec t = { .tv_sec = (int32_t)le32_get(seconds) };
-	uint32_t bits = le32_get(extra);
+	uint32_t bits;
 
-	if (!has_extra)
+	if (!extra) /* and nothing of it is read: a small inode may be the last thing in its block */
 		return t;
+	bits = le32_get(*extra);
 	t.tv_sec += (time_t)(bits & EXT4_EPOCH_MASK) << 32;
 	t.tv_nsec = min_of(bits >> EXT4_EPOCH_BITS, (uint32_t)NSEC_PER_SEC - 1);
 	return t;
@@ -90,14 +91,15 @@ static le32 time_pack_extra(struct timespec t)
 	return le32_make((uint32_t)(epoch & EXT4_EPOCH_MASK) | (uint32_t)t.tv_nsec << EXT4_EPOCH_BITS);
 }
 
+#define EXTRA_OF(raw, extra_isize, field) (EXT4_INODE_HAS_FIELD(extra_isize, field) ? &(raw)->field : NULL)
+
 static void times_unpack(struct inode *inode, const struct ext4_inode *raw, uint32_t extra_isize)
 {
-	inode->ctime = time_unpack(raw->i_ctime, raw->i_ctime_extra, EXT4_INODE_HAS_FIELD(extra_isize, i_ctime_extra));
-	inode->mtime = time_unpack(raw->i_mtime, raw->i_mtime_extra, EXT4_INODE_HAS_FIELD(extra_isize, i_mtime_extra));
-	inode->atime = time_unpack(raw->i_atime, raw->i_atime_extra, EXT4_INODE_HAS_FIELD(extra_isize, i_atime_extra));
+	inode->ctime = time_unpack(raw->i_ctime, EXTRA_OF(raw, extra_isize, i_ctime_extra));
+	inode->mtime = time_unpack(raw->i_mtime, EXTRA_OF(raw, extra_isize, i_mtime_extra));
+	inode->atime = time_unpack(raw->i_atime, EXTRA_OF(raw, extra_isize, i_atime_extra));
 	if (EXT4_INODE_HAS_FIELD(extra_isize, i_crtime))
-		inode->crtime = time_unpack(raw->i_crtime, raw->i_crtime_extra,
-					    EXT4_INODE_HAS_FIELD(extra_isize, i_crtime_extra));
+		inode->crtime = time_unpack(raw->i_crtime, EXTRA_OF(raw, extra_isize, i_crtime_extra));
 }
 
 static void times_pack(const struct inode *inode, struct ext4_inode *raw)
