@@ -49,6 +49,17 @@ static int fill_edges(struct folio *f, size_t off, size_t len, const struct ioma
 	return fill_edge(f, last, map);
 }
 
+/*
+ * A folio under writeback may be changed: its blocks become dirty again and are written once more, so what the device
+ * picked up in between does not matter. To ThreadSanitizer that is a race with devices in memory, so its builds wait.
+ */
+static void wait_until_stable(struct folio *f)
+{
+#ifdef UEXT4_TSAN
+	folio_wait_writeback(f);
+#endif
+}
+
 /* What goes into a folio: bytes of the caller, or zeros when @from is NULL. */
 static void put_bytes(struct folio *f, size_t off, size_t len, struct iov_cursor *from)
 {
@@ -72,6 +83,7 @@ static int folio_write(struct folio *f, size_t off, size_t len, const struct iom
 	}
 	if (from)
 		before = *from;
+	wait_until_stable(f);
 	put_bytes(f, off, len, from);
 	err = folio_mark_range_uptodate(f, first, end - first);
 	if (!err)
