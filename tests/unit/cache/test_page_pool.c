@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* test_page_pool.c - blocks do not overlap, are aligned, and their memory goes back */
+#include "cache/page_pool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static void blocks_of_every_size_are_aligned_and_do_not_overlap(void **state)
+{
+	struct page_pool *pool;
+	uint8_t *blocks[POOL_SHIFT_MAX + 1][3];
+
+	assert_int_equal(page_pool_create(64 * MIB, 4 * MIB, &pool), 0);
+	for (unsigned shift = POOL_SHIFT_MIN; shift <= POOL_SHIFT_MAX; shift++) {
+		for (unsigned i = 0; i < 3; i++) {
+			uint8_t *b = page_pool_alloc(pool, shift);
+
+			assert_non_null(b);
+			assert_int_equal((uintptr_t)b & ((UINT64_C(1) << (shift < 20 ? shift : 20)) - 1), 0);
+			memset(b, (int)(shift * 3 + i), (size_t)1 << shift);
+			blocks[shift][i] = b;
+		}
+	}
+	for (unsigned shift = POOL_SHIFT_MIN; shift <= POOL_SHIFT_MAX; shift++) {
+		for (unsigned i = 0; i < 3; i++) {
+			uint8_t *b = blocks[shift][i];
+
+			assert_int_equal(b[0], (uint8_t)(shift * 3 + i));
+			assert_memory_equal(b, b + 1, ((size_t)1 << shift) - 1);
+			page_pool_free(pool, b, shift);
+		}
+	}
+	page_pool_destroy(pool);
+}
+
+static size_t resident_pages(uint8_t **blocks, size_t count)
+{
+	size_t resident = 0;
+	unsigned char vec;
+
+	for (size_t i = 0; i < count; i++)
+		if (!mincore(blocks[i], 4096, &vec))
+			resident += vec & 1;
+	return resident;
+}
+
+/* P1 */
+static void freed_memory_beyond_the_reserve_goes_back(void **state)
+{
+	struct page_pool *pool;
+	size_t count = 32 * MIB / 4096;
+	uint8_t **blocks = malloc(count * sizeof(*blocks));
+
+	assert_int_equal(page_pool_create(64 * MIB, 2 * MIB, &pool), 0);
+	for (size_t i = 0; i < count; i++) {
+		blocks[i] = page_pool_alloc(pool, 12);
+		memset(blocks[i], 1, 4096);
+	}
+	for (size_t i = 0; i < count; i++) /* scattered, so that slabs become empty late */
+		page_pool_free(pool, blocks[(i * 7919) % count], 12);
+	assert_true(resident_pages(blocks, count) <= (2 * MIB + MIB) / 4096);
+	free(blocks);
+	page_pool_destroy(pool);
+}
+
+/* A slab emptied of one size serves another: address space does not run out. */
+static void sizes_can_follow_each_other_for_ever(void **state)
+{
+	struct page_pool *pool;
+	void *blocks[64];
+
+	assert_int_equal(page_pool_create(8 * MIB, MIB, &pool), 0);
+	for (unsigned round = 0; round < 300; round++) {
+		unsigned shift = 12 + round % 9;
+		unsigned count = shift > 17 ? 8 : 64;
+
+		for (unsigned i = 0; i < count; i++) {
+			blocks[i] = page_pool_alloc(pool, shift);
+			assert_non_null(blocks[i]);
+			*(char *)blocks[i] = 1;
+		}
+		for (unsigned i = 0; i < count; i++)
+			page_pool_free(pool, blocks[i], shift);
+	}
+	page_pool_destroy(pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_of_every_size_are_aligned_and_do_not_overlap),
+		cmocka_unit_test(freed_memory_beyond_the_reserve_goes_back),
+		cmocka_unit_test(sizes_can_follow_each_other_for_ever),
+	};
+
+	return cmocka_run_group_tests_name("page_pool", tests, NULL, NULL);
+}
