@@ -26,6 +26,8 @@
 #define SEARCH_ORDER_MAX 13u
 /* New data of this size and more streams: it goes where the thread's last such data went. */
 #define STREAM_BLOCKS 16u
+/* Groups that turned out not to have the chunk they promised, until the longest run there is will do. Bitmaps are read for them. */
+#define MISSES_MAX 128u
 /* Preallocation grows with the file between these. */
 #define PREALLOC_BLOCKS_MIN 8u
 #define PREALLOC_BLOCKS_MAX 512u
@@ -38,9 +40,12 @@ struct search {
 	uint32_t order;           /* of a chunk that would hold want */
 	fsblk_t goal;
 	group_t goal_group;
+	group_t groups;           /* search those below */
 	bool has_neighbour;       /* goal continues something of this inode */
 	struct prealloc *pa;      /* blank, to be filled with what follows; NULL: none wanted */
 	uint32_t pa_want;
+	uint32_t misses;          /* groups of stage 4 that disappointed */
+	int first_err;            /* of groups that could not be used */
 	fsblk_t blk;              /* result */
 	uint32_t len;
 };
@@ -129,6 +134,13 @@ static int claim_run(struct search *s, struct ext4_group *g, uint32_t start, uin
 	return 0;
 }
 
+/* Busy, or unreadable and reported: the blocks come from another group, unless none has any. */
+static void note_failure(struct search *s, int err)
+{
+	if (!s->first_err && err != -EBUSY)
+		s->first_err = err;
+}
+
 /* 1: claimed; 0: not here; negative: the whole search fails. */
 static int group_try(struct search *s, group_t group, enum how how, bool wait)
 {
@@ -139,14 +151,18 @@ static int group_try(struct search *s, group_t group, enum how how, bool wait)
 	err = group_lock_buddy(s->fs, g, wait);
 	if (err == -ENOMEM)
 		return err;
-	if (err)
-		return 0; /* busy, or unreadable and reported: the blocks come from another group */
+	if (err) {
+		note_failure(s, err);
+		return 0;
+	}
 	len = find_run(s, group_buddy(g), group, how, &start);
 	if (len)
 		err = claim_run(s, g, start, len);
 	mutex_unlock(&g->lock);
-	if (err == -EUCLEAN)
+	if (err == -EUCLEAN) {
+		note_failure(s, err);
 		return 0;
+	}
 	return err ? err : len > 0;
 }
 
@@ -162,6 +178,8 @@ static int try_range(struct search *s, group_t from, group_t end, bool wait)
 		got = group_try(s, group, WHOLE_CHUNK, wait);
 		if (got)
 			return got;
+		if (s->min == 1 && ++s->misses > MISSES_MAX)
+			break;
 	}
 	return 0;
 }
@@ -175,9 +193,9 @@ static int try_nearest_chunk(struct search *s)
 	int pass, got = 0;
 
 	for (pass = 0; pass < 2 && !got; pass++) {
-		got = try_range(s, from, s->fs->group_count, pass > 0);
+		got = try_range(s, from, s->groups, pass > 0);
 		if (!got)
-			got = try_range(s, 0, from, pass > 0);
+			got = try_range(s, 0, min_of(from, s->groups), pass > 0);
 	}
 	if (got > 0 && streams)
 		atomic_store_explicit(stream, fs_group_of_block(s->fs, s->blk), memory_order_relaxed);
@@ -191,17 +209,20 @@ static int try_nearest_chunk(struct search *s)
 static int try_longest_run(struct search *s)
 {
 	struct group_index *ix = &s->fs->balloc->index;
-	uint64_t misses = 2ull * s->fs->group_count + 64;
-	uint32_t largest;
+	uint32_t largest = group_index_largest(ix);
+	uint64_t misses = 2ull * s->groups + 64;
 	group_t group;
 	int got;
 
-	while (misses-- && (largest = group_index_largest(ix)) > 0) {
-		group = group_index_next(ix, largest - 1, s->goal_group, s->fs->group_count);
-		if (group == s->fs->group_count)
+	while (largest && misses--) {
+		group = group_index_next(ix, largest - 1, s->goal_group, s->groups);
+		if (group == s->groups) {
 			group = group_index_next(ix, largest - 1, 0, s->goal_group);
-		if (group == s->goal_group && group_index_next(ix, largest - 1, group, group + 1) != group)
-			continue; /* the group has just been filed elsewhere */
+			if (group == s->goal_group) {
+				largest--; /* all such groups lie out of reach, or were filed elsewhere just now */
+				continue;
+			}
+		}
 		got = group_try(s, group, LONGEST_RUN, true);
 		if (got || s->min > 1) /* all or nothing: a chunk that would do was looked for before */
 			return got;
@@ -229,7 +250,9 @@ static int search_run(struct search *s)
 	do {
 		got = search_all(s);
 	} while (!got && balloc_discard_all_preallocs(s->fs));
-	return got < 0 ? got : got ? 0 : -ENOSPC;
+	if (got)
+		return got < 0 ? got : 0;
+	return s->first_err ? s->first_err : -ENOSPC;
 }
 
 /* ---- the request ---- */
@@ -258,6 +281,21 @@ static uint32_t prealloc_want(const struct balloc_request *req)
 	return (uint32_t)min_of(end, (uint64_t)PREALLOC_BLOCKS_MAX);
 }
 
+/* Indirect maps have 32-bit block numbers. */
+static group_t groups_in_reach(const struct inode *inode)
+{
+	const struct ext4_fs *fs = inode->fs;
+
+	if (inode_has_extents(inode) || fs->blocks_count <= UINT32_MAX)
+		return fs->group_count;
+	return (UINT32_MAX - fs->first_data_block) / fs->blocks_per_group;
+}
+
+static fsblk_t group_end_block(const struct ext4_fs *fs, group_t end)
+{
+	return end >= fs->group_count ? fs->blocks_count : group_first_block(fs, end);
+}
+
 static void search_init(struct search *s, struct handle *h, const struct balloc_request *req, uint32_t want)
 {
 	struct ext4_fs *fs = req->inode->fs;
@@ -266,9 +304,14 @@ static void search_init(struct search *s, struct handle *h, const struct balloc_
 	*s = (struct search){ .h = h, .fs = fs, .req = req, .want = want };
 	s->min = req->flags & BALLOC_EXACT_LEN ? want : 1;
 	s->order = min_of(order_holding(want), SEARCH_ORDER_MAX);
-	s->goal = req->goal >= fs->first_data_block && req->goal < fs->blocks_count ? req->goal : own;
+	s->groups = groups_in_reach(req->inode);
+	s->goal = req->goal >= fs->first_data_block && req->goal < group_end_block(fs, s->groups) ? req->goal : own;
 	s->has_neighbour = s->goal != own;
 	s->goal_group = fs_group_of_block(fs, s->goal);
+	if (s->goal_group >= s->groups) { /* the inode itself lies too far out */
+		s->goal = group_first_block(fs, 0);
+		s->goal_group = 0;
+	}
 	if (wants_prealloc(req)) {
 		s->pa = calloc(1, sizeof(*s->pa)); /* without memory there is none */
 		s->pa_want = prealloc_want(req);

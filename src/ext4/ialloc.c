@@ -54,7 +54,7 @@ int ialloc_init(struct ext4_fs *fs)
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
 		seed = (uint64_t)fs_now(fs).tv_sec * 1000000007u ^ (uint64_t)fs_now(fs).tv_nsec;
 	ia->seed = seed;
-	atomic_init(&ia->random, seed);
+	atomic_init(&ia->random, fs->hash_seed[0]); /* where directories go repeats from run to run */
 	fs->ialloc = ia;
 	return 0;
 }
@@ -216,7 +216,9 @@ static int claim_locked(struct handle *h, struct ext4_fs *fs, struct ext4_group 
 	return err ? err : 1;
 }
 
-static int claim_in_group(struct handle *h, struct ext4_fs *fs, group_t group, bool is_dir, ino_num *ino_out)
+/* As claim_locked(). A group that cannot be read has been reported, and another one will do, unless none has any. */
+static int claim_in_group(struct handle *h, struct ext4_fs *fs, group_t group, bool is_dir, int *first_err,
+			  ino_num *ino_out)
 {
 	struct ext4_group *g = &fs->groups[group];
 	struct buffer_head *bh;
@@ -226,31 +228,36 @@ static int claim_in_group(struct handle *h, struct ext4_fs *fs, group_t group, b
 		return 0;
 	err = group_inode_bitmap(fs, g, &bh);
 	if (err)
-		return err == -ENOMEM ? err : 0; /* unreadable and reported: another group will do */
+		goto skip_group;
 	err = lock_for_claim(fs, g);
-	if (err) {
-		err = err == -ENOMEM ? err : 0;
-	} else {
+	if (!err) {
 		err = claim_locked(h, fs, g, bh, is_dir, ino_out);
 		mutex_unlock(&g->lock);
+		buffer_put(bh);
+		return err;
 	}
 	buffer_put(bh);
-	return err;
+skip_group:
+	if (err == -ENOMEM)
+		return err;
+	if (!*first_err)
+		*first_err = err;
+	return 0;
 }
 
 static int claim_number(struct handle *h, struct ext4_fs *fs, const struct inode *dir, bool is_dir, ino_num *ino_out)
 {
 	group_t first = is_dir ? ialloc_group_for_dir(fs, dir) : ialloc_group_for_file(fs, dir), i;
-	int got;
+	int got, first_err = 0;
 
 	for (i = 0; i < fs->group_count; i++) {
 		group_t group = (group_t)((first + (uint64_t)i) % fs->group_count);
 
-		got = claim_in_group(h, fs, group, is_dir, ino_out);
+		got = claim_in_group(h, fs, group, is_dir, &first_err, ino_out);
 		if (got)
 			return got < 0 ? got : 0;
 	}
-	return -ENOSPC;
+	return first_err ? first_err : -ENOSPC;
 }
 
 /* ---- the new inode ---- */

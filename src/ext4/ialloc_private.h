@@ -11,8 +11,8 @@ struct ialloc {
 	_Atomic uint32_t *dirs;         /* [atomic] per group: copy of used_dirs for scans without locks */
 	uint32_t unit_bits;             /* [const] log2 groups per placement unit: the flex group, or one group */
 	uint32_t units;                 /* [const] */
-	uint64_t seed;                  /* [const] */
-	_Atomic uint64_t random;        /* [atomic] state of the generator that spreads top-level directories */
+	uint64_t seed;                  /* [const] of generations */
+	_Atomic uint64_t random;        /* [atomic] spreads top-level directories */
 	/* [atomic] averages over units for placing subdirectories, refreshed now and then */
 	_Atomic uint32_t averages_age;
 	_Atomic uint64_t average_inodes, average_blocks, average_dirs;
