@@ -380,6 +380,90 @@ static void wrong_frees_are_refused(void **state)
 	free(env);
 }
 
+/* A bitmap that does not match its checksum takes its group out of use; the other groups go on. */
+static void a_corrupt_bitmap_costs_its_group_only(void **state)
+{
+	struct mount_env *env = mount_env_create("-t ext4 -b 1024 -O ^flex_bg %s 40M", "");
+	uint64_t free_blks = balloc_free_count(env->fs), lost = env->fs->groups[2].free_blocks;
+	fsblk_t bitmap = env->fs->groups[2].block_bitmap, blk;
+	char command[128];
+	uint32_t got;
+	struct runs r;
+
+	assert_int_equal(alloc_one(env->root, group_first_block(env->fs, 2) + 5000, 1, BALLOC_NO_PREALLOC, &blk, &got), 0);
+	free_one(env->root, blk, 1); /* initialised now, and written */
+	env_put(env->root);
+	assert_int_equal(ext4_unmount(env->fs), 0);
+	snprintf(command, sizeof(command), "dd if=/dev/urandom of=%%s bs=1024 count=1 seek=%llu conv=notrunc",
+		 (unsigned long long)bitmap);
+	free(mount_env_run(env, command));
+	mount_env_mount(env, "errors=continue");
+	runs_init(&r);
+	take_all(env->root, &r, 200, 2);
+	assert_int_equal(r.blks, free_blks - lost);
+	assert_true(env->log_errors >= 1);
+	assert_int_equal(env->fs->groups[2].largest_free_hint, BALLOC_WITHDRAWN);
+	give_all(env->root, &r);
+	settle(env->fs);
+	assert_int_equal(balloc_free_count(env->fs), free_blks - lost);
+	env_put(env->root);
+	assert_int_equal(ext4_unmount(env->fs), 0);
+	remove(env->path);
+	free(env);
+}
+
+/* Buddies are dropped when there are too many, unless they know what nobody else does, and come back as they were. */
+static void buddies_stay_under_their_limit(void **state)
+{
+	struct mount_env *env = mount_env_create("-t ext4 -b 1024 %s 120M", "");
+	uint64_t free_blks = balloc_free_count(env->fs);
+	unsigned step, seed = 4;
+	struct runs r;
+	uint32_t got;
+	fsblk_t blk;
+
+	env->fs->balloc->buddies_limit = 3;
+	runs_init(&r);
+	for (step = 0; step < 2000; step++) {
+		fsblk_t goal = env->fs->first_data_block + (fsblk_t)rand_r(&seed) % (env->fs->blocks_count - 1);
+
+		assert_int_equal(alloc_one(env->root, goal, 1 + step % 20, BALLOC_NO_PREALLOC, &blk, &got), 0);
+		runs_add(&r, blk, got);
+		assert_true(env->fs->balloc->buddies <= 3);
+	}
+	assert_disjoint(env->fs, &r, 1);
+	give_all(env->root, &r); /* each waits for its commit now, and pins its buddy */
+	settle(env->fs);
+	assert_int_equal(balloc_free_count(env->fs), free_blks);
+	assert_int_equal(block_counter_sum(&env->fs->balloc->counter), free_blks);
+	mount_env_destroy(env);
+}
+
+static void discards_come_after_the_commit(void **state)
+{
+	struct mount_env *env = mount_env_create("-t ext4 -b 4096 %s 32M", "discard,commit=300");
+	static uint8_t data[4 * 4096] __attribute__((aligned(4096))), back[4 * 4096] __attribute__((aligned(4096)));
+	uint64_t pos;
+	uint32_t got;
+	fsblk_t blk;
+
+	assert_int_equal(alloc_one(env->root, 0, 4, BALLOC_NO_PREALLOC, &blk, &got), 0);
+	pos = blk * 4096;
+	memset(data, 0x5a, sizeof(data));
+	assert_int_equal(block_write(env->fs->dev, pos, data, sizeof(data), 0), 0);
+	free_one(env->root, blk, 4);
+	assert_int_equal(block_read(env->fs->dev, pos, back, sizeof(back)), 0);
+	assert_memory_equal(back, data, sizeof(data)); /* a crash now would bring the owner back */
+	assert_int_equal(journal_force_commit(env->fs->journal), 0);
+	balloc_drain(env->fs);
+	assert_int_equal(env->fs->balloc->pending_blks, 0);
+	assert_int_equal(block_read(env->fs->dev, pos, back, sizeof(back)), 0);
+	memset(data, 0, sizeof(data));
+	if (!block_discard(env->fs->dev, pos, sizeof(data))) /* this device can, so it has */
+		assert_memory_equal(back, data, sizeof(data));
+	mount_env_destroy(env);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +476,9 @@ int main(void)
 		cmocka_unit_test(threads_never_get_the_same_block),
 		cmocka_unit_test(a_preallocation_keeps_a_growing_directory_whole),
 		cmocka_unit_test(wrong_frees_are_refused),
+		cmocka_unit_test(a_corrupt_bitmap_costs_its_group_only),
+		cmocka_unit_test(buddies_stay_under_their_limit),
+		cmocka_unit_test(discards_come_after_the_commit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
