@@ -78,7 +78,6 @@ int inode_load(struct ext4_fs *fs, ino_num ino, bool allow_unlinked, struct inod
 	if (!atomic_load(&slot->nlink))
 		return -ESTALE;
 	copy_appears(ino);
-	inode->ino = ino;
 	inode->nlink = atomic_load(&slot->nlink);
 	return 0;
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* image.h - an ext4 image made by mke2fs, opened through the public interface, and judged by e2fsck */
+#ifndef UEXT4_TESTS_UNIT_API_IMAGE_H
+#define UEXT4_TESTS_UNIT_API_IMAGE_H
+
+#include <stdbool.h>
+
+#include "uext4.h"
+
+struct image {
+	char dir[64];
+	char path[96];
+	struct uext4_fs *fs; /* NULL: not open */
+	char log[8192];      /* what the library said since image_make() */
+};
+
+/* Makes DIR/image of @megabytes with mke2fs and @mke2fs_options. */
+void image_make(struct image *img, const char *mke2fs_options, unsigned megabytes);
+/* Opens it with @options (may be NULL); the test fails if that fails. */
+void image_open(struct image *img, const char *options, bool check_permissions);
+/* The result of opening it. */
+int image_try_open(struct image *img, const char *options, bool check_permissions);
+/* Closes it; e2fsck -fn has to find nothing. */
+void image_check(struct image *img);
+/* image_check(), image_open(). */
+void image_reopen(struct image *img);
+/* Removes everything. */
+void image_remove(struct image *img);
+
+/* Runs a command, with the image's path for each "@"; 0 if it succeeds. */
+int image_run(const struct image *img, const char *command);
+
+/* A setup that skips the tests where there is no mke2fs or e2fsck, and says so. */
+bool image_tools_missing(void);
+
+/* Fills or checks bytes that tell from which file and offset they come. */
+void pattern_fill(char *buf, size_t len, uint64_t file, uint64_t pos);
+bool pattern_holds(const char *buf, size_t len, uint64_t file, uint64_t pos);
+
+#endif
