@@ -41,6 +41,11 @@ static int toy_map(void *arg, uint32_t index, fsblk_t *blk_out)
 	return 0;
 }
 
+fsblk_t toy_log_blk(const struct toy *toy, uint32_t index)
+{
+	return log_blk(&toy->opt, index);
+}
+
 fsblk_t toy_home(const struct toy *toy, uint32_t n)
 {
 	return TOY_LOG_FIRST + toy->opt.log_blocks + n;

@@ -58,6 +58,7 @@ int toy_close(struct toy *toy);
 void toy_kill(struct toy *toy);
 
 fsblk_t toy_home(const struct toy *toy, uint32_t n); /* device block of home block @n */
+fsblk_t toy_log_blk(const struct toy *toy, uint32_t index); /* of log block @index */
 uint64_t toy_count(const struct toy *toy, enum counter_id id);
 
 /* Every eight bytes of a block hold its number and version, so that a mixture shows. */
