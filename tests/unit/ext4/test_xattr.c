@@ -480,7 +480,7 @@ static void the_kernel_and_we_read_each_others_attributes(void **state)
 	struct inode *dir, *f;
 	uint8_t wire[200];
 	size_t len = wire_of(named, ARRAY_SIZE(named), wire, sizeof(wire));
-	char big[500], *out;
+	char big[500], *out = NULL;
 
 	memset(big, 'k', sizeof(big));
 	dir = env_create(env->root, "dir", S_IFDIR | 0755);
