@@ -50,7 +50,7 @@ void image_create(struct image_env *env, const char *mke2fs_args, unsigned mib)
 	int fd;
 
 	memset(env, 0, sizeof(*env));
-	strcpy(env->path, "/tmp/uext4-test-XXXXXX");
+	strcpy(env->path, "/tmp/uext4-image-XXXXXX");
 	fd = mkstemp(env->path);
 	assert_true(fd >= 0);
 	env->size_bytes = (uint64_t)mib << 20;

@@ -397,7 +397,7 @@ static void symlinks_of_every_length(void **state)
 /* Fills what is there with names, nodes of all kinds in turn; every failure leaves the image clean. */
 static void a_full_image_fails_one_operation_at_a_time(void **state)
 {
-	static const char *const kinds[] = { "-t ext4 -b 1024 -N 100000", "-t ext4 -b 4096 -N 64", "-t ext2 -b 1024 -N 100000" };
+	static const char *const kinds[] = { "-t ext4 -b 1024 -I 128 -N 60000", "-t ext4 -b 4096 -N 64", "-t ext2 -b 1024 -I 128 -N 60000" };
 
 	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
 		struct image_env env;
@@ -483,7 +483,7 @@ static void attributes_are_kept_and_flags_checked(void **state)
 		.atime = { .tv_sec = -2147483648LL, .tv_nsec = 5 }, .mtime = { .tv_sec = 15032385535LL, .tv_nsec = 999999999 },
 	};
 
-	image_create(&env, "-t ext4 -I 256 -O project,quota", 16);
+	image_create(&env, "-t ext4 -I 256 -O project", 16);
 	f = image_mkfile(env.root, "f");
 	args.flags = f->flags | EXT4_NODUMP_FL | EXT4_NOATIME_FL;
 	assert_int_equal(namei_setattr(f, &args), 0);

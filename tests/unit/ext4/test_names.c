@@ -2,6 +2,8 @@
 /* test_names.c - many names on real images: what e2fsck and debugfs say of them */
 #include "image_env.h"
 
+#include "ext4/dir_private.h"
+
 static void name_text(uint32_t id, char text[256])
 {
 	snprintf(text, 256, "name-%07u-%.*s", id, (int)(id * 2654435761u >> 26), "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789-_");
@@ -92,10 +94,45 @@ static void fifty_thousand_names_in_every_block_size(void **state)
 	fifty_thousand_names("-t ext3 -b 1024 -N 20000", 12000);
 }
 
+/* 1 KiB blocks and long names fill the two levels that large_dir is not needed for. */
+static void long_names_make_three_levels(void **state)
+{
+	struct image_env env;
+	struct inode *d;
+	char text[256];
+	uint32_t id = 0;
+
+	image_create(&env, "-t ext4 -b 1024 -I 128 -N 40000 -O large_dir", 64);
+	d = image_mkdir(env.root, "d");
+	do {
+		struct dx_path path;
+
+		assert_true(id < 39000);
+		snprintf(text, sizeof(text), "%0250u", id++);
+		assert_int_equal(image_create_node(d, text, S_IFREG | 0600, NULL), 0);
+		if (!(d->flags & EXT4_INDEX_FL))
+			continue;
+		assert_int_equal(dx_path_open(d, &path), 0);
+		dx_path_close(&path);
+		if (path.depth == 3)
+			break;
+	} while (true);
+	image_put(d);
+	image_recheck(&env);
+	d = image_lookup(&env, env.root, "d");
+	while (id) {
+		snprintf(text, sizeof(text), "%0250u", --id);
+		assert_int_not_equal(image_find(d, text), 0);
+	}
+	image_put(d);
+	image_destroy(&env);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fifty_thousand_names_in_every_block_size),
+		cmocka_unit_test(long_names_make_three_levels),
 	};
 
 	if (!image_tools_exist()) {
