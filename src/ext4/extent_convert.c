@@ -154,7 +154,8 @@ static int convert_step(struct handle *h, struct inode *inode, lblk_t *start, ui
 	} else {
 		stop = ext_end(&e);
 		if (e.unwritten != unwritten) {
-			stop = min_of(min_of(stop, end), (uint64_t)*start + max);
+			stop = min_of(stop, end);
+			stop = min_of(stop, (uint64_t)*start + max);
 			pieces_make(&e, *start, stop, unwritten, &p);
 			err = replace_extent(h, inode, &path, &p);
 			if (!err)

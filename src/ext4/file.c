@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/counters.h"
+#include "ext4/extent_private.h"
 #include "ext4/file_private.h"
 #include "ext4/xattr.h"
 
@@ -166,31 +167,17 @@ int64_t file_seek(struct inode *inode, uint64_t pos, int whence)
 
 /* ---- fiemap ---- */
 
-/* The last extent gets a flag, so each is kept back until there is another. */
 struct fiemap_state {
 	struct file_extent *extents;
-	uint32_t max, count;
-	struct file_extent held;
-	bool has_held;
+	uint32_t max, count; /* max 0: only count */
 };
-
-static bool fiemap_put(struct fiemap_state *s)
-{
-	if (!s->has_held)
-		return true;
-	if (s->max && s->count == s->max)
-		return false;
-	if (s->max)
-		s->extents[s->count] = s->held;
-	s->count++;
-	s->has_held = false;
-	return true;
-}
 
 static uint32_t fiemap_flags(const struct iomap *map)
 {
 	uint32_t flags = map->flags & IOMAP_F_MERGED ? FIEMAP_EXTENT_MERGED : 0;
 
+	if (map->flags & IOMAP_F_LAST)
+		flags |= FIEMAP_EXTENT_LAST;
 	if (map->type == IOMAP_UNWRITTEN)
 		flags |= FIEMAP_EXTENT_UNWRITTEN;
 	if (map->type == IOMAP_DELALLOC)
@@ -202,11 +189,12 @@ static int fiemap_emit(void *arg, const struct iomap *map)
 {
 	struct fiemap_state *s = arg;
 
-	if (!fiemap_put(s))
+	if (s->max && s->count == s->max)
 		return 1;
-	s->held = (struct file_extent){ map->pos_bytes, map->type == IOMAP_DELALLOC ? 0 : map->addr_bytes,
-					map->len_bytes, fiemap_flags(map) };
-	s->has_held = true;
+	if (s->max)
+		s->extents[s->count] = (struct file_extent){ map->pos_bytes, map->addr_bytes, map->len_bytes,
+							     fiemap_flags(map) };
+	s->count++;
 	return 0;
 }
 
@@ -214,20 +202,15 @@ int file_fiemap(struct inode *inode, uint64_t pos, uint64_t len, bool sync, stru
 		uint32_t *count_out)
 {
 	struct fiemap_state s = { .extents = extents, .max = max };
+	uint64_t end = (uint64_t)LBLK_END << inode->fs->block_bits;
 	int err = 0;
 
 	*count_out = 0;
 	if (sync)
 		err = mapping_write_and_wait(&inode->mapping, 0, UINT64_MAX);
-	if (err)
+	if (err || pos >= end)
 		return err;
-	err = iomap_fiemap(&inode->mapping, pos, len, &file_iomap_ops, fiemap_emit, &s);
-	if (err < 0)
-		return err;
-	if (err == 0 && s.has_held) {
-		s.held.flags |= FIEMAP_EXTENT_LAST;
-		fiemap_put(&s);
-	}
+	err = iomap_fiemap(&inode->mapping, pos, min_of(len, end - pos), &file_iomap_ops, fiemap_emit, &s);
 	*count_out = s.count;
-	return 0;
+	return err;
 }

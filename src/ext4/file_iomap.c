@@ -59,13 +59,15 @@ static void map_fill_from(const struct inode *inode, const struct map_result *r,
  * After -ENOSPC: is it worth trying again? This file's own dirty data gives back what was promised for its tree, and
  * committing gives back what was freed.
  */
-static bool retry_after_enospc(struct inode *inode, int *retries)
+static bool retry_after_enospc(struct inode *inode, bool *flushed, int *retries)
 {
-	if (*retries == 0 && atomic_load_explicit(&inode->io.reserved_meta, memory_order_relaxed)) {
+	if (!*flushed && atomic_load_explicit(&inode->io.reserved_meta, memory_order_relaxed)) {
+		*flushed = true;
 		if (mapping_write_and_wait(&inode->mapping, 0, UINT64_MAX))
 			return false;
 		file_reserve_done(inode);
 		file_reserve_settle(inode, 0);
+		return true;
 	}
 	return balloc_should_retry(inode->fs, retries) > 0;
 }
@@ -85,12 +87,13 @@ static int reserve_some(struct inode *inode, uint32_t *len)
 static int delay_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct map_result *r)
 {
 	struct es_extent es = { .lblk = lblk, .status = ES_DELAYED };
+	bool flushed = false;
 	int retries = 0, err;
 
 	do {
 		es.len = len;
 		err = reserve_some(inode, &es.len);
-	} while (err == -ENOSPC && retry_after_enospc(inode, &retries));
+	} while (err == -ENOSPC && retry_after_enospc(inode, &flushed, &retries));
 	if (err)
 		return err;
 	es_set(inode, &es);
@@ -135,11 +138,12 @@ static int begin_write_hole(struct inode *inode, lblk_t lblk, uint32_t len, stru
 /* A write over an unwritten extent will split it: the tree may grow. */
 static int begin_write_unwritten(struct inode *inode, uint32_t len)
 {
+	bool flushed = false;
 	int retries = 0, err;
 
 	do {
 		err = file_reserve(inode, 0, len);
-	} while (err == -ENOSPC && retry_after_enospc(inode, &retries));
+	} while (err == -ENOSPC && retry_after_enospc(inode, &flushed, &retries));
 	return err;
 }
 

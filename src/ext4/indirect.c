@@ -452,7 +452,8 @@ int ind_remove(struct handle *h, struct inode *inode, lblk_t start, uint64_t *en
 	unsigned height;
 	int err;
 
-	*end = max_of(min_of(*end, ind_max_lblk(inode->fs)), (uint64_t)start);
+	*end = min_of(*end, ind_max_lblk(inode->fs));
+	*end = max_of(*end, (uint64_t)start);
 	for (height = 3; height >= 1; height--) {
 		uint64_t base = tree_base(inode->fs, height);
 

@@ -473,7 +473,7 @@ static int shift_some(struct handle *h, struct inode *inode, lblk_t *from, lblk_
 
 	rwsem_write_lock(&inode->map_sem);
 	map_seq_bump(inode);
-	es_remove(inode, min_of(stop, *from), LBLK_END);
+	es_remove(inode, delta < 0 ? (lblk_t)(stop + delta) : stop, LBLK_END);
 	err = ext_shift(h, inode, from, stop, delta);
 	map_seq_bump(inode);
 	err2 = inode_write_datasync(h, inode);
