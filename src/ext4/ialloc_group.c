@@ -4,7 +4,7 @@
  *
  * The disk is divided into units: flex groups, whose inode tables lie together, or single groups. Directories at the top
  * (children of the root, or of a directory marked TOPDIR) have little to do with one another: each goes to the unit
- * with the fewest directories among those with more than average room. Other directories stay in their parent's unit
+ * with the fewest directories among a sample of those with average room or more. Other directories stay in their parent's unit
  * unless that is much fuller than the average, or has too many directories. Within a unit, top-level directories
  * take the group with the fewest directories, so that their files, which follow them into their group, are
  * allocated under different locks.
@@ -13,8 +13,10 @@
  */
 #include "ext4/ialloc_private.h"
 
-/* Subdirectories are placed by averages at most this many placements old. */
+/* Directories are placed by averages at most this many placements old. */
 #define AVERAGES_MAX_AGE 64u
+/* Enough of a sample for a top-level directory, once one of them will do. */
+#define UNITS_LOOKED_AT 64u
 
 struct room {
 	uint64_t inodes, blocks, dirs;
@@ -121,15 +123,16 @@ static uint32_t top_dir_start(struct ialloc *ia)
 static group_t place_top_dir(struct ext4_fs *fs, const struct inode *parent)
 {
 	struct ialloc *ia = fs->ialloc;
-	struct room average = averages_compute(fs);
+	struct room average = averages_recent(fs);
 	uint32_t start = top_dir_start(ia), i, best = 0;
 	uint64_t best_dirs = UINT64_MAX;
 
-	for (i = 0; i < ia->units; i++) {
+	for (i = 0; i < ia->units && (i < UNITS_LOOKED_AT || best_dirs == UINT64_MAX); i++) {
 		uint32_t unit = (uint32_t)((start + (uint64_t)i) % ia->units);
 		struct room r = unit_room(fs, unit);
 
-		if (!r.inodes || r.dirs >= best_dirs || r.inodes < average.inodes || r.blocks < average.blocks)
+		if (!r.inodes || !r.blocks || r.dirs >= best_dirs || r.inodes + r.inodes / 64 < average.inodes ||
+		    r.blocks + r.blocks / 64 < average.blocks) /* the averages are a little old */
 			continue;
 		best = unit;
 		best_dirs = r.dirs;
