@@ -230,9 +230,11 @@ int uext4_rename(struct uext4_fs *fs, const struct uext4_cred *cred, const char 
 		 uint32_t flags)
 {
 	struct vfs_cred who = api_cred(fs, cred);
-	struct walk old, new = { 0 };
-	int err = walk_begin(fs, &who, old_path, &old);
+	struct walk old = { 0 }, new = { 0 };
+	int err = vfs_rename_check_flags(flags); /* before the paths are looked at, as Linux does */
 
+	if (!err)
+		err = walk_begin(fs, &who, old_path, &old);
 	if (!err)
 		err = walk_begin(fs, &who, new_path, &new);
 	if (!err && old.type != LAST_NAME)

@@ -108,7 +108,7 @@ static const char *file_error_text(int err, unsigned flags)
 	case -EROFS:
 	case -EACCES:
 	case -EPERM:
-		return flags & BLOCK_OPEN_READ_ONLY ? strerror(-err) : "it may not be written; open it read-only";
+		return flags & BLOCK_OPEN_READ_ONLY ? strerror(-err) : "it is read-only or may not be written; open it read-only (-o ro)";
 	case -EISDIR:
 		return "it is a directory, not an image file or block device";
 	case -EINVAL:
@@ -163,11 +163,11 @@ static int file_open_locked(const char *path, unsigned flags, int *fd_out, struc
 	return err;
 }
 
-static int file_measure(struct file_device *file, const struct stat *st)
+static int file_measure(struct file_device *file, const struct stat *st, unsigned flags)
 {
 	struct statfs sfs;
 	uint64_t size;
-	int sector;
+	int sector, read_only;
 
 	file->is_block_device = S_ISBLK(st->st_mode);
 	file->dev.size_bytes = (uint64_t)st->st_size;
@@ -175,6 +175,9 @@ static int file_measure(struct file_device *file, const struct stat *st)
 	if (file->is_block_device) {
 		if (ioctl(file->fd, BLKGETSIZE64, &size) || ioctl(file->fd, BLKSSZGET, &sector))
 			return -errno;
+		/* The kernel opens a read-only device for writing and refuses each write. */
+		if (!(flags & BLOCK_OPEN_READ_ONLY) && !ioctl(file->fd, BLKROGET, &read_only) && read_only)
+			return -EROFS;
 		file->dev.size_bytes = size;
 		file->dev.sector_bytes = (uint32_t)sector;
 	} else if (!fstatfs(file->fd, &sfs)) {
@@ -207,7 +210,7 @@ static int file_device_make(int fd, const struct stat *st, unsigned flags, struc
 	file->dev.read_only = flags & BLOCK_OPEN_READ_ONLY;
 	file->dev.volatile_cache = true;
 	mutex_init(&file->rmw_lock, RANK_DEVICE);
-	err = file_measure(file, st);
+	err = file_measure(file, st, flags);
 	if (!err)
 		err = file_start_engine(file, flags);
 	if (err) {

@@ -276,12 +276,21 @@ unlock:
 	return err;
 }
 
+int vfs_rename_check_flags(unsigned flags)
+{
+	if (flags & ~RENAME_FLAGS_ALL)
+		return -EINVAL;
+	if ((flags & RENAME_FLAG_EXCHANGE) && (flags & (RENAME_FLAG_NOREPLACE | RENAME_FLAG_WHITEOUT)))
+		return -EINVAL;
+	return 0;
+}
+
 static int check_request(struct vfs *vfs, const struct vfs_rename *ask)
 {
-	if (ask->flags & ~RENAME_FLAGS_ALL)
-		return -EINVAL;
-	if ((ask->flags & RENAME_FLAG_EXCHANGE) && (ask->flags & (RENAME_FLAG_NOREPLACE | RENAME_FLAG_WHITEOUT)))
-		return -EINVAL;
+	int err = vfs_rename_check_flags(ask->flags);
+
+	if (err)
+		return err;
 	if (name_is_dot(ask->old_name, ask->old_len) || name_is_dotdot(ask->old_name, ask->old_len))
 		return -EBUSY;
 	if (name_is_dot(ask->new_name, ask->new_len) || name_is_dotdot(ask->new_name, ask->new_len))

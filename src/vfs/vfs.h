@@ -107,6 +107,8 @@ struct vfs_rename {
 	unsigned flags;                /* RENAME_FLAG_* */
 	bool old_slash, new_slash;     /* the paths ended in slashes: only a directory will do */
 };
+/* 0, or -EINVAL for flags that are unknown or exclude each other. */
+int vfs_rename_check_flags(unsigned flags);
 int vfs_rename(struct vfs *vfs, const struct vfs_cred *cred, const struct vfs_rename *rename);
 
 /* ---- contents ---- */

@@ -10,10 +10,9 @@ from report import Failure
 CHUNK = 1 << 20
 
 
-def content_and_holes(be, path, size, want_holes):
-    """Hash of the data ranges with their positions. Without @want_holes the whole content alone."""
-    h = hashlib.sha256()
-    holes = []
+def data_ranges(be, path, size):
+    """Where SEEK_DATA and SEEK_HOLE say that data is. Asked before anything is read: cached pages count as data."""
+    ranges = []
     pos = 0
     while pos < size:
         try:
@@ -21,29 +20,35 @@ def content_and_holes(be, path, size, want_holes):
         except OSError as e:
             if e.errno != errno.ENXIO:
                 raise
-            data = size
-        if data > pos:
-            holes.append((pos, data))
-        if data >= size:
             break
-        end = be.seek(path, data, os.SEEK_HOLE)
-        pos = data
+        pos = be.seek(path, data, os.SEEK_HOLE)
+        ranges.append((data, pos))
+    return tuple(ranges)
+
+
+def content_and_ranges(be, path, size, want_ranges):
+    """Hash of the data with its positions; without @want_ranges that alone, whatever was written as zeros or left out."""
+    h = hashlib.sha256()
+    ranges = data_ranges(be, path, size)
+    for start, end in ranges:
+        pos = start
         while pos < end:
-            got = be.read(path, pos, min(CHUNK, end - pos))
+            step = min(CHUNK, end - pos)
+            got = be.read(path, pos, step)
             if not got:
                 raise Failure(f"{path}: read at {pos} of {size} gave nothing")
             hash_nonzero(h, pos, got)
             pos += len(got)
-    return h.hexdigest(), tuple(holes) if want_holes else None
+    return h.hexdigest(), ranges if want_ranges else None
 
 
 def hash_nonzero(h, pos, data):
-    """Zero pages do not count, so that a file written sparse or full hashes alike."""
-    for off in range(0, len(data), 4096):
-        page = data[off:off + 4096]
-        if page.strip(b"\0"):
+    """Zero bytes do not count, so that a file written sparse or full hashes alike; the unit is the smallest block."""
+    for off in range(0, len(data), 1024):
+        piece = data[off:off + 1024]
+        if piece.strip(b"\0"):
             h.update((pos + off).to_bytes(8, "little"))
-            h.update(page)
+            h.update(piece)
 
 
 def describe(be, path, st, holes, times):
@@ -52,7 +57,7 @@ def describe(be, path, st, holes, times):
         d["mtime"] = st.mtime_ns
     if stat.S_ISREG(st.mode):
         d["size"] = st.size
-        d["content"], d["holes"] = content_and_holes(be, path, st.size, holes)
+        d["content"], d["data"] = content_and_ranges(be, path, st.size, holes)
     elif stat.S_ISLNK(st.mode):
         d["target"] = be.readlink(path)
     elif stat.S_ISCHR(st.mode) or stat.S_ISBLK(st.mode):
