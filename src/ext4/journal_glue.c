@@ -248,9 +248,6 @@ static int journal_replay(struct ext4_fs *fs)
 		log_print(&fs->log, LOG_ERROR, "%s: the journal cannot be recovered: %s", fs->name, strerror(-err));
 		return err;
 	}
-	if (info.needed)
-		log_print(&fs->log, LOG_INFO, "%s: journal recovered: %" PRIu64 " transactions, %" PRIu64 " blocks",
-			  fs->name, info.transactions, info.blocks_replayed);
 	return 0;
 }
 
