@@ -245,9 +245,11 @@ static int commit_async(struct journal *j, struct transaction *t, uint32_t crc, 
 /* Writes @t to the log; *end_out: the log block after it. */
 static int commit_write(struct journal *j, struct transaction *t, uint32_t *end_out)
 {
-	int err = journal_error(j) ? -EROFS : begin_log(j, t);
+	int err = journal_error(j);
 	uint32_t crc;
 
+	if (!err)
+		err = begin_log(j, t);
 	if (err) {
 		wait_for_data(j, t);
 		return err;

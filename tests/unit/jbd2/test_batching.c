@@ -49,7 +49,7 @@ static void concurrent_fsyncs_share_commits(void **state)
 	opt.fault = true; /* a memory device is too fast for two threads to meet on it */
 	toy_open(&toy, &opt);
 	assert_int_equal(fault_add_rule(toy.fault, &(struct fault_rule){
-		.ops = FAULT_OP(BIO_WRITE), .nth = 1, .action = FAULT_DELAY, .delay_ns = 500000 }), 0);
+		.ops = FAULT_OP(BIO_WRITE), .nth = 1, .action = FAULT_DELAY, .delay_ns = 3000000 }), 0);
 	for (unsigned i = 0; i < 16; i++) {
 		f[i] = (struct fsyncer){ .toy = &toy, .n = i, .rounds = 50 };
 		assert_int_equal(pthread_create(&f[i].thread, NULL, fsyncer_run, &f[i]), 0);
