@@ -42,6 +42,7 @@ void ext4_statfs(struct ext4_fs *fs, struct ext4_statfs *out);
 
 /* Sets a feature that a first use needs (large_file, dir_nlink ...) in the superblock, through the handle (1 credit). */
 int super_set_ro_compat(struct handle *h, struct ext4_fs *fs, uint32_t feature);
+int super_set_compat(struct handle *h, struct ext4_fs *fs, uint32_t feature);
 
 /* Stores where the file system is mounted in s_last_mounted; @path is cut to 63 bytes. Starts its own handle. */
 int super_set_last_mounted(struct ext4_fs *fs, const char *path);
