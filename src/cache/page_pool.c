@@ -4,14 +4,16 @@
  *
  * malloc() is no good for a cache: page-aligned blocks fragment its heap, freed ones stay resident, and large
  * ones are mapped and unmapped each time. So the pool owns one range of address space, cut into slabs of 1 MiB.
- * A slab holds blocks of one size; larger blocks take a run of slabs. A slab with no block in use can become
- * one of any size.
+ * A slab holds blocks of one size; larger blocks take a run of slabs.
  *
- * P1  Resident memory is at most the blocks in use + reserve_bytes + what magazines hold: a block freed
- *     above the reserve is given back at once (it keeps its address and is "cold" until used again). Blocks
- *     smaller than a page go back with their slab only.
- * P2  A slab is on partial[shift] while it has free blocks and its bit in slab_used is set. A slab with all
- *     blocks free is retired (off the list, bit clear) unless most of it is warm and the reserve is not full.
+ * What costs is the system: a page fault per page used first, a TLB shootdown per range given back. So memory comes a
+ * slab at a time (populated with one call), free memory is kept up to a reserve, and what goes back beyond that
+ * goes in large pieces: idle slabs first, then all free blocks of a slab of the size that has most of them to spare.
+ *
+ * P1  Resident memory is at most the blocks in use + reserve_bytes + a slab + what magazines hold. A free block
+ *     is "warm" while it is resident; warm_bytes is their sum. Blocks smaller than a page go back by whole pages.
+ * P2  A slab with some blocks free is on partial[shift]. One with all blocks free is on idle, oldest first, and may
+ *     become one of any size, warm as it is. One that was given back whole has its bit in slab_used clear.
  *
  * In front of the slabs lies a magazine of free 4 KiB blocks per thread shard, since that is the size
  * allocated by the hundred thousand per second.
@@ -38,7 +40,7 @@
 #define MAGAZINE_PAGES 64u
 
 struct slab {
-	struct list_head node;                 /* [pool.lock] class.partial */
+	struct list_head node;                 /* [pool.lock] partial or idle */
 	uint64_t free_map[SLAB_BLOCKS_MAX / 64];
 	uint64_t warm_map[SLAB_BLOCKS_MAX / 64]; /* free and resident */
 	uint32_t index;                        /* [const] */
@@ -63,7 +65,9 @@ struct page_pool {
 	uint64_t *slab_used;             /* [pool.lock] bit per slab */
 	uint32_t slab_hint;              /* [pool.lock] where to look for a free slab first */
 	uint64_t warm_bytes;             /* [pool.lock] free and resident */
+	uint64_t class_warm[CLASSES];    /* [pool.lock] the same by size, without idle slabs */
 	struct list_head partial[CLASSES]; /* [pool.lock] by shift - POOL_SHIFT_MIN */
+	struct list_head idle;           /* [pool.lock] */
 	struct mutex lock;
 	struct magazine magazine[COUNTER_SHARDS];
 };
@@ -112,6 +116,7 @@ int page_pool_create(uint64_t limit_bytes, uint64_t reserve_bytes, struct page_p
 	mutex_init(&pool->lock, RANK_LEAF);
 	for (unsigned i = 0; i < CLASSES; i++)
 		list_init(&pool->partial[i]);
+	list_init(&pool->idle);
 	for (unsigned i = 0; i < COUNTER_SHARDS; i++)
 		mutex_init(&pool->magazine[i].lock, RANK_WORK);
 	*pool_out = pool;
@@ -143,29 +148,43 @@ static uint8_t *slab_address(const struct page_pool *pool, uint32_t index)
 	return pool->base + ((uint64_t)index << SLAB_SHIFT);
 }
 
-/* Makes the slab accessible and gives it its header. */
-static int slab_prepare(struct page_pool *pool, uint32_t index, unsigned shift)
+/* The slab's header, made on first use. NULL: no memory. */
+static struct slab *slab_header(struct page_pool *pool, uint32_t index)
 {
 	struct slab *slab = pool->slabs[index];
 
-	if (!slab) {
-		slab = calloc(1, sizeof(*slab));
-		if (!slab)
-			return -ENOMEM;
-		list_init(&slab->node);
-		slab->index = index;
-		pool->slabs[index] = slab;
-	}
+	if (slab)
+		return slab;
+	slab = calloc(1, sizeof(*slab));
+	if (!slab)
+		return NULL;
+	list_init(&slab->node);
+	slab->index = index;
+	pool->slabs[index] = slab;
+	return slab;
+}
+
+/* Makes the slab accessible. Belongs to the caller, so the pool need not be locked. */
+static int slab_map(struct page_pool *pool, struct slab *slab, unsigned shift)
+{
+	uint8_t *addr = slab_address(pool, slab->index);
+
 	if (!slab->mapped) {
-		if (mprotect(slab_address(pool, index), SLAB_BYTES, PROT_READ | PROT_WRITE))
+		if (mprotect(addr, SLAB_BYTES, PROT_READ | PROT_WRITE))
 			return -ENOMEM;
 		slab->mapped = true;
 	}
 	/* A huge page would keep blocks resident that were given back (P1). Advice only: its failure is harmless. */
 	if (shift < SLAB_SHIFT)
-		madvise(slab_address(pool, index), SLAB_BYTES, MADV_NOHUGEPAGE);
+		madvise(addr, SLAB_BYTES, MADV_NOHUGEPAGE);
 	slab->shift = (uint8_t)shift;
 	return 0;
+}
+
+/* Tells the system that the memory is free; the next use finds zeros. */
+static void memory_give_back(void *addr, size_t len_bytes)
+{
+	madvise(addr, len_bytes, MADV_DONTNEED);
 }
 
 /* First index of @count free slabs in a row, marked used; -1: none. */
@@ -195,25 +214,77 @@ static void slab_run_give(struct page_pool *pool, uint32_t index, uint32_t count
 	pool->slab_hint = min_of(pool->slab_hint, index);
 }
 
+static unsigned map_count(const uint64_t *map, unsigned blocks)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < div_round_up(blocks, 64u); i++)
+		count += (unsigned)__builtin_popcountll(map[i]);
+	return count;
+}
+
+static void map_fill(uint64_t *map, unsigned blocks)
+{
+	memset(map, 0, SLAB_BLOCKS_MAX / 8);
+	for (unsigned i = 0; i < blocks; i++)
+		bit_set(map, i);
+}
+
+static void warm_change(struct page_pool *pool, unsigned shift, int64_t bytes)
+{
+	pool->warm_bytes += (uint64_t)bytes;
+	pool->class_warm[shift - POOL_SHIFT_MIN] += (uint64_t)bytes;
+}
+
+/* All blocks free; all of them warm, or none. Pool locked. */
+static void slab_open(struct page_pool *pool, struct slab *slab, unsigned shift, bool warm)
+{
+	unsigned blocks = slab_blocks(shift);
+
+	slab->shift = (uint8_t)shift;
+	slab->nr_free = (uint16_t)blocks;
+	map_fill(slab->free_map, blocks);
+	map_fill(slab->warm_map, warm ? blocks : 0);
+	if (warm)
+		warm_change(pool, shift, SLAB_BYTES);
+	list_add(&slab->node, &pool->partial[shift - POOL_SHIFT_MIN]);
+}
+
+/* The youngest idle slab, for blocks of another size. Cold parts count as warm from now on, which errs to the safe side. */
+static struct slab *slab_reuse_idle(struct page_pool *pool, unsigned shift)
+{
+	struct slab *slab = list_last(&pool->idle, struct slab, node);
+
+	list_del(&slab->node);
+	pool->warm_bytes -= (uint64_t)map_count(slab->warm_map, slab_blocks(slab->shift)) << slab->shift;
+	slab_map(pool, slab, shift); /* it is mapped: only advice */
+	slab_open(pool, slab, shift, true);
+	return slab;
+}
+
+/* Pool locked; drops the lock while the system finds memory. NULL: none. */
 static struct slab *slab_new(struct page_pool *pool, unsigned shift)
 {
-	int64_t index = slab_run_take(pool, 1);
-	unsigned blocks = slab_blocks(shift);
 	struct slab *slab;
+	int64_t index;
+	bool warm;
 
+	if (!list_empty(&pool->idle))
+		return slab_reuse_idle(pool, shift);
+	index = slab_run_take(pool, 1);
 	if (index < 0)
 		return NULL;
-	if (slab_prepare(pool, (uint32_t)index, shift)) {
+	slab = slab_header(pool, (uint32_t)index);
+	mutex_unlock(&pool->lock);
+	if (slab && slab_map(pool, slab, shift))
+		slab = NULL;
+	/* One call instead of a fault per page; kernels before 5.14 do not know it. */
+	warm = slab && !madvise(slab_address(pool, slab->index), SLAB_BYTES, MADV_POPULATE_WRITE);
+	mutex_lock(&pool->lock);
+	if (slab)
+		slab_open(pool, slab, shift, warm);
+	else
 		slab_run_give(pool, (uint32_t)index, 1);
-		return NULL;
-	}
-	slab = pool->slabs[index];
-	memset(slab->free_map, 0, sizeof(slab->free_map));
-	memset(slab->warm_map, 0, sizeof(slab->warm_map));
-	for (unsigned i = 0; i < blocks; i++)
-		bit_set(slab->free_map, i);
-	slab->nr_free = (uint16_t)blocks;
-	list_add(&slab->node, &pool->partial[shift - POOL_SHIFT_MIN]);
 	return slab;
 }
 
@@ -231,7 +302,7 @@ static void *slab_take_block(struct page_pool *pool, struct slab *slab, unsigned
 
 	if (bit >= 0) {
 		bit_clear(slab->warm_map, (uint32_t)bit);
-		pool->warm_bytes -= UINT64_C(1) << shift;
+		warm_change(pool, shift, -(INT64_C(1) << shift));
 	} else {
 		bit = map_first(slab->free_map, slab_blocks(shift));
 	}
@@ -250,56 +321,96 @@ static void *pool_alloc_locked(struct page_pool *pool, unsigned shift)
 	return slab ? slab_take_block(pool, slab, shift) : NULL;
 }
 
-/* Tells the system that the memory is free; the next use finds zeros. */
-static void memory_give_back(void *addr, size_t len_bytes)
-{
-	madvise(addr, len_bytes, MADV_DONTNEED);
-}
+/* ---- giving memory back ---- */
 
-static unsigned slab_warm_blocks(const struct slab *slab, unsigned shift)
+static void trim_idle(struct page_pool *pool)
 {
-	unsigned count = 0;
+	struct slab *slab = list_first(&pool->idle, struct slab, node);
 
-	for (unsigned i = 0; i < div_round_up(slab_blocks(shift), 64u); i++)
-		count += (unsigned)__builtin_popcountll(slab->warm_map[i]);
-	return count;
-}
-
-/* No block of it is used (P2): another size may have it. */
-static void slab_retire(struct page_pool *pool, struct slab *slab, unsigned warm_blocks)
-{
-	if (warm_blocks) {
-		pool->warm_bytes -= (uint64_t)warm_blocks << slab->shift;
-		memory_give_back(slab_address(pool, slab->index), SLAB_BYTES);
-	}
 	list_del(&slab->node);
+	pool->warm_bytes -= (uint64_t)map_count(slab->warm_map, slab_blocks(slab->shift)) << slab->shift;
+	memory_give_back(slab_address(pool, slab->index), SLAB_BYTES);
 	slab_run_give(pool, slab->index, 1);
+}
+
+/* All whole pages of warm blocks of a slab, neighbours together. Returns the bytes given back. */
+static uint64_t trim_slab(struct page_pool *pool, struct slab *slab)
+{
+	unsigned blocks = slab_blocks(slab->shift), shift = slab->shift;
+	unsigned per_page = shift < PAGE_SHIFT ? 1u << (PAGE_SHIFT - shift) : 1;
+	uint64_t bytes = 0;
+
+	for (unsigned at = 0, first, end; at < blocks; at = end + 1) {
+		for (end = at; end < blocks && bit_test(slab->warm_map, end); end++)
+			;
+		first = round_up_to(at, per_page);
+		if (first >= round_down_to(end, per_page))
+			continue;
+		for (unsigned i = first; i < round_down_to(end, per_page); i++)
+			bit_clear(slab->warm_map, i);
+		memory_give_back(slab_address(pool, slab->index) + ((uint64_t)first << shift),
+				 (size_t)(round_down_to(end, per_page) - first) << shift);
+		bytes += (uint64_t)(round_down_to(end, per_page) - first) << shift;
+	}
+	warm_change(pool, shift, -(int64_t)bytes);
+	return bytes;
+}
+
+/* A slab with warm blocks, of the size that has most of them. NULL: none. */
+static struct slab *trim_choose(struct page_pool *pool)
+{
+	unsigned most = 0;
+	struct slab *slab;
+
+	for (unsigned i = 1; i < CLASSES; i++)
+		if (pool->class_warm[i] > pool->class_warm[most])
+			most = i;
+	list_for_each(slab, &pool->partial[most], node)
+		if (map_first(slab->warm_map, slab_blocks(slab->shift)) >= 0)
+			return slab;
+	return NULL;
+}
+
+/* P1. Stops early where a page holds a small block that is in use. */
+static void pool_trim(struct page_pool *pool)
+{
+	while (pool->warm_bytes > pool->reserve_bytes) {
+		struct slab *slab;
+		uint64_t bytes;
+
+		if (!list_empty(&pool->idle)) {
+			trim_idle(pool);
+			continue;
+		}
+		slab = trim_choose(pool);
+		if (!slab)
+			return;
+		bytes = trim_slab(pool, slab);
+		/* Not the first to allocate from any more: others have warm blocks. */
+		list_move_tail(&slab->node, &pool->partial[slab->shift - POOL_SHIFT_MIN]);
+		if (!bytes)
+			return;
+	}
 }
 
 static void pool_free_locked(struct page_pool *pool, void *block, unsigned shift)
 {
 	struct slab *slab = slab_of_block(pool, block);
-	uint64_t bytes = UINT64_C(1) << shift;
 	uint32_t bit = (uint32_t)(((uintptr_t)block & (SLAB_BYTES - 1)) >> shift);
-	bool over = pool->warm_bytes + bytes > pool->reserve_bytes;
 
 	UEXT4_ASSERT(slab->shift == shift && !bit_test(slab->free_map, bit));
 	bit_set(slab->free_map, bit);
-	if (over && shift >= PAGE_SHIFT) {
-		memory_give_back(block, bytes);
-	} else {
-		bit_set(slab->warm_map, bit);
-		pool->warm_bytes += bytes;
-	}
-	/* Used next before slabs that have more free, so that those can become empty. */
+	bit_set(slab->warm_map, bit);
+	warm_change(pool, shift, INT64_C(1) << shift);
+	/* Used next before slabs that have more free, so that those can become idle. */
 	if (slab->nr_free++ == 0)
 		list_add(&slab->node, &pool->partial[shift - POOL_SHIFT_MIN]);
-	if (slab->nr_free == slab_blocks(shift)) {
-		unsigned warm = slab_warm_blocks(slab, shift);
-
-		if (over || warm < slab_blocks(shift) / 2)
-			slab_retire(pool, slab, warm);
+	if (slab->nr_free == slab_blocks(shift)) { /* P2 */
+		pool->class_warm[shift - POOL_SHIFT_MIN] -=
+			(uint64_t)map_count(slab->warm_map, slab_blocks(shift)) << shift;
+		list_move_tail(&slab->node, &pool->idle);
 	}
+	pool_trim(pool);
 }
 
 /* Blocks larger than a slab: a run of slabs, given back to the system when freed. */
@@ -311,7 +422,9 @@ static void *pool_alloc_run(struct page_pool *pool, unsigned shift)
 	if (index < 0)
 		return NULL;
 	for (uint32_t i = 0; i < count; i++) {
-		if (slab_prepare(pool, (uint32_t)index + i, shift)) {
+		struct slab *slab = slab_header(pool, (uint32_t)index + i);
+
+		if (!slab || slab_map(pool, slab, shift)) {
 			slab_run_give(pool, (uint32_t)index, count);
 			return NULL;
 		}

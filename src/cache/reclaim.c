@@ -15,6 +15,8 @@
 #define DIRECT_SCAN 256u
 #define DIRECT_MIN_BYTES (UINT64_C(128) << 10)
 #define RECLAIM_STEP_BYTES (UINT64_C(1) << 20)
+/* Less metadata than this part of the limit is not what keeps memory high: no commit for it. */
+#define META_PRESSURE_PART 16
 /* Between attempts while nothing can be evicted: about one I/O's time first, then less often. */
 #define RETRY_MIN_NS UINT64_C(5000000)
 #define RETRY_MAX_NS UINT64_C(200000000)
@@ -65,7 +67,8 @@ static void reclaim_press(struct cache *cache)
 {
 	atomic_store(&cache->flusher.pressure, true);
 	flusher_kick(cache);
-	if (cache->options.meta_pressure)
+	if (cache->options.meta_pressure &&
+	    atomic_load(&cache->used_bytes[CACHE_META]) > cache->options.limit_bytes / META_PRESSURE_PART)
 		cache->options.meta_pressure(cache->options.arg);
 }
 

@@ -203,13 +203,16 @@ static void tree_agrees_with_a_plain_model(void **state)
 		} else {
 			uint64_t end = min_of(index + 64, (uint64_t)PAGES);
 
-			mapping_punch(&fx->m, index << 12, end << 12);
-			for (uint64_t i = index; i < end; i++) {
+			for (uint64_t i = index; i < end;) {
 				struct folio *f = model[i];
+				uint64_t next = f ? f->index + (UINT64_C(1) << f->order) : i + 1;
 
-				if (f && f->index >= index && f->index + (UINT64_C(1) << f->order) <= end)
-					model[i] = NULL;
+				/* Those wholly in the range go, those it cuts stay. */
+				for (uint64_t p = i; f && f->index >= index && next <= end && p < next; p++)
+					model[p] = NULL;
+				i = next;
 			}
+			mapping_punch(&fx->m, index << 12, end << 12);
 		}
 		/* Eviction by the limit would surprise the model. */
 		if (env_counter(fx->env, CNT_CACHE_DATA_BYTES) > 12 * MIB) {
