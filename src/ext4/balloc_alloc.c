@@ -31,6 +31,8 @@
 /* Preallocation grows with the file between these. */
 #define PREALLOC_BLOCKS_MIN 8u
 #define PREALLOC_BLOCKS_MAX 512u
+/* Inodes that may have one at a time: each pins a buddy for as long as the inode stays in memory. */
+#define PREALLOCS_MAX 1024u
 
 struct search {
 	struct handle *h;
@@ -312,7 +314,7 @@ static void search_init(struct search *s, struct handle *h, const struct balloc_
 		s->goal = group_first_block(fs, 0);
 		s->goal_group = 0;
 	}
-	if (wants_prealloc(req)) {
+	if (wants_prealloc(req) && atomic_load_explicit(&fs->balloc->preallocs, memory_order_relaxed) < PREALLOCS_MAX) {
 		s->pa = calloc(1, sizeof(*s->pa)); /* without memory there is none */
 		s->pa_want = prealloc_want(req);
 		if (s->pa)

@@ -122,7 +122,7 @@ static void pending_add(struct handle *h, struct ext4_fs *fs, struct ext4_group 
 		journal_add_callback(h, &pf->cb);
 }
 
-/* F2. A failed revoke fails the free: the caller's transaction aborts with it. */
+/* F2. */
 static int revoke_range(struct handle *h, struct ext4_fs *fs, fsblk_t blk, uint32_t len)
 {
 	uint32_t i;
@@ -151,6 +151,9 @@ static int free_locked(struct handle *h, struct ext4_fs *fs, struct ext4_group *
 		err = group_bitmap_set(h, fs, g, start, len, false);
 	if (err) {
 		free(pf);
+		/* Blocks that were revoked and stay in use would be lost by a replay: this transaction may not commit. */
+		if (flags & BFREE_METADATA && !journal_is_null(fs->journal))
+			journal_abort(fs->journal, err);
 		return err;
 	}
 	pending_add(h, fs, g, pf, start, len);
