@@ -263,6 +263,24 @@ static int ctx_map(struct wb_ctx *ctx, uint64_t pos, uint64_t len)
 	return 0;
 }
 
+/* What the current map says of [off, off + len) of the folio. -ENOMEM: nothing done. */
+static int gather_mapped(struct wb_ctx *ctx, struct folio *f, size_t off, size_t len, bool *started)
+{
+	const struct iomap *map = &ctx->map;
+	uint64_t addr = map->addr_bytes + (folio_pos(f) + off - map->pos_bytes);
+	struct wb_ioend *held = ctx->ioend;
+	int err;
+
+	if (!(map->flags & IOMAP_F_SUBMIT))
+		return gather_part(ctx, f, off, len, addr, map->type, started);
+	/* The next submit() has to be for these bytes, and these alone: what was gathered before waits. */
+	ctx->ioend = NULL;
+	err = gather_part(ctx, f, off, len, addr, map->type, started);
+	ioend_send(ctx);
+	ctx->ioend = held;
+	return err;
+}
+
 /* One dirty run of a locked folio. *done_out: bytes that need no more attention. */
 static int write_run(struct wb_ctx *ctx, struct folio *f, size_t off, size_t len, bool *started, size_t *done_out)
 {
@@ -278,13 +296,10 @@ static int write_run(struct wb_ctx *ctx, struct folio *f, size_t off, size_t len
 			break;
 		n = (size_t)min_of((uint64_t)(len - done), iomap_end(&ctx->map) - pos);
 		if (ctx->map.type != IOMAP_HOLE) {
-			err = gather_part(ctx, f, off + done, n, ctx->map.addr_bytes + (pos - ctx->map.pos_bytes),
-					  ctx->map.type, started);
+			err = gather_mapped(ctx, f, off + done, n, started);
 			if (err)
 				break;
 			ctx->bytes += n;
-			if (ctx->map.flags & IOMAP_F_SUBMIT)
-				ioend_send(ctx);
 		}
 		done += n;
 	}

@@ -64,7 +64,7 @@ static int toy_begin(struct mapping *m, uint64_t pos, uint64_t len, unsigned fla
 
 static bool toy_is_valid(struct mapping *m, const struct iomap *map)
 {
-	return map->seq == atomic_load(&toy_of(m)->seq);
+	return !(map->flags & IOMAP_F_SUBMIT) && map->seq == atomic_load(&toy_of(m)->seq);
 }
 
 const struct iomap_ops toy_ops = { .begin = toy_begin, .is_valid = toy_is_valid };
@@ -114,17 +114,28 @@ static int toy_map_blocks(struct mapping *m, uint64_t pos, uint64_t len, struct 
 		atomic_fetch_sub(&toy->map_again, 1);
 		return -EAGAIN;
 	}
+	assert_true(toy->announced_pos == UINT64_MAX);
 	mutex_lock(&toy->lock);
-	if (toy->blocks[blk].type == IOMAP_DELALLOC)
+	if (toy->blocks[blk].type == IOMAP_DELALLOC) {
 		toy_allocate(toy, blk);
+		if (toy->alloc_written)
+			toy->announced_pos = pos;
+	}
 	toy_run(toy, blk, map_out);
+	if (toy->announced_pos != UINT64_MAX)
+		map_out->flags |= IOMAP_F_SUBMIT;
 	mutex_unlock(&toy->lock);
 	return 0;
 }
 
 static int toy_submit(struct iomap_ioend *ioend)
 {
-	return atomic_exchange(&toy_of(ioend->mapping)->submit_error, 0);
+	struct toy *toy = toy_of(ioend->mapping);
+
+	if (toy->announced_pos != UINT64_MAX)
+		assert_int_equal(ioend->pos_bytes, toy->announced_pos);
+	toy->announced_pos = UINT64_MAX;
+	return atomic_exchange(&toy->submit_error, 0);
 }
 
 static void toy_convert(struct iomap_ioend *ioend)
@@ -212,6 +223,7 @@ struct toy *toy_create(uint64_t limit_bytes, unsigned block_bits)
 	toy->used[0] = true; /* address of what has none */
 	toy->free_blocks = TOY_BLOCKS;
 	toy->run_max = TOY_BLOCKS;
+	toy->announced_pos = UINT64_MAX;
 	mapping_init(&toy->mapping, toy->env->cache, toy->env->record, &toy_mapping_ops, toy, (uint8_t)block_bits);
 	return toy;
 }

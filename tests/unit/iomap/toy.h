@@ -30,7 +30,8 @@ struct toy {
 	_Atomic int map_again;         /* the next so many map_blocks() return -EAGAIN */
 	_Atomic int map_error;         /* the next map_blocks() returns it */
 	_Atomic int submit_error;
-	bool alloc_written;            /* map_blocks() allocates MAPPED, as indirect files do */
+	bool alloc_written;            /* map_blocks() allocates MAPPED and announces the I/O, as indirect files do */
+	uint64_t announced_pos;        /* what the next submit() has to be for; UINT64_MAX: nothing */
 	struct workqueue *wq;          /* ends ioends there; NULL: in end_io */
 	uint32_t run_max;              /* longest run a map tells */
 	bool reverse;                  /* allocates downwards: nothing is contiguous */
