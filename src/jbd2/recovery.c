@@ -113,7 +113,8 @@ static void recovery_report(const struct recovery *r)
 	const struct journal_recovery_info *info = r->info;
 
 	log_print(r->j->params.log, LOG_INFO,
-		  "journal: recovery complete: transactions %u to %u, %llu blocks replayed, %llu of %llu revoke records hit, %llu fast commits",
+		  "journal: recovery complete: transactions [%u, %u), %llu blocks replayed, "
+		  "%llu copies revoked by %llu records, %llu fast commits",
 		  info->first_tid, info->end_tid, (unsigned long long)info->blocks_replayed,
 		  (unsigned long long)info->revokes_hit, (unsigned long long)info->revokes_seen,
 		  (unsigned long long)info->fast_commits_replayed);
