@@ -315,6 +315,8 @@ class LibBackend:
         self._setattr(path, True, SET_MODE, mode=mode)
 
     def chown(self, path, uid, gid):
+        if uid == gid == -1:
+            uid = self.lstat(path).uid  # chown(2) that changes neither still drops setuid
         which = (SET_UID if uid != -1 else 0) | (SET_GID if gid != -1 else 0)
         self._setattr(path, False, which, uid=uid & 0xffffffff, gid=gid & 0xffffffff)
 
