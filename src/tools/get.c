@@ -235,7 +235,11 @@ static void get_symlink(struct get *get, const struct get_item *item)
 
 static void get_special(struct get *get, const struct get_item *item)
 {
-	if (mknodat(item->dir_fd, item->name, (item->attr.mode & S_IFMT) | 0600, item->attr.rdev))
+	mode_t mode = (item->attr.mode & S_IFMT) | 0600;
+
+	if (mknodat(item->dir_fd, item->name, mode, item->attr.rdev) &&
+	    (errno != EEXIST || unlinkat(item->dir_fd, item->name, 0) ||
+	     mknodat(item->dir_fd, item->name, mode, item->attr.rdev)))
 		fail_local(get, item->local_path, -errno);
 	else
 		copy_attributes(get, item, -1);

@@ -236,20 +236,18 @@ static uext4_ino put_file(struct put *put, const struct put_item *item)
 
 /* ---- everything else ---- */
 
-/* 0, or -EEXIST with something else than a symlink in its place. */
-static int replace_symlink(struct put *put, const struct put_item *item, const char *target, struct uext4_entry *entry)
+/* What has no contents is made anew where one of its type has the name; -EEXIST if something else has it. */
+static int make_room(struct put *put, const struct put_item *item)
 {
-	int err = uext4_node_lookup(put->tool->fs, NULL, item->parent, item->name, entry);
+	struct uext4_entry entry;
+	int err = uext4_node_lookup(put->tool->fs, NULL, item->parent, item->name, &entry);
 
 	if (err)
 		return err;
-	uext4_node_forget(put->tool->fs, entry->ino, 1);
-	if (!S_ISLNK(entry->attr.mode))
+	uext4_node_forget(put->tool->fs, entry.ino, 1);
+	if ((entry.attr.mode & S_IFMT) != (item->st.st_mode & S_IFMT))
 		return -EEXIST;
-	err = uext4_node_unlink(put->tool->fs, NULL, item->parent, item->name);
-	if (err)
-		return err;
-	return uext4_node_symlink(put->tool->fs, NULL, item->parent, item->name, target, entry);
+	return uext4_node_unlink(put->tool->fs, NULL, item->parent, item->name);
 }
 
 static uext4_ino put_symlink(struct put *put, const struct put_item *item)
@@ -265,8 +263,8 @@ static uext4_ino put_symlink(struct put *put, const struct put_item *item)
 	}
 	target[len] = '\0';
 	err = uext4_node_symlink(put->tool->fs, NULL, item->parent, item->name, target, &entry);
-	if (err == -EEXIST)
-		err = replace_symlink(put, item, target, &entry);
+	if (err == -EEXIST && !(err = make_room(put, item)))
+		err = uext4_node_symlink(put->tool->fs, NULL, item->parent, item->name, target, &entry);
 	if (err) {
 		fail_image(put, item->path, err);
 		return 0;
@@ -278,10 +276,12 @@ static uext4_ino put_symlink(struct put *put, const struct put_item *item)
 
 static uext4_ino put_special(struct put *put, const struct put_item *item)
 {
+	uint32_t mode = (item->st.st_mode & S_IFMT) | 0600;
 	struct uext4_entry entry;
-	int err = uext4_node_mknod(put->tool->fs, NULL, item->parent, item->name, (item->st.st_mode & S_IFMT) | 0600,
-				   item->st.st_rdev, &entry);
+	int err = uext4_node_mknod(put->tool->fs, NULL, item->parent, item->name, mode, item->st.st_rdev, &entry);
 
+	if (err == -EEXIST && !(err = make_room(put, item)))
+		err = uext4_node_mknod(put->tool->fs, NULL, item->parent, item->name, mode, item->st.st_rdev, &entry);
 	if (err) {
 		fail_image(put, item->path, err);
 		return 0;
