@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* test_error.c - corruption and failed writes: reported once, remembered in the superblock, followed by errors= */
+#include "block/fault.h"
+#include "ext4/inode_format.h"
+#include "ext4/fs_private.h"
+#include "ext4/super_format.h"
+#include "image_env.h"
+
+static void skip_without_tools(void)
+{
+	if (!image_tools_exist())
+		skip();
+}
+
+static struct ext4_super_block *super_on_device(const struct image_env *env)
+{
+	return (struct ext4_super_block *)(void *)(env->bytes + EXT4_SUPER_OFFSET_BYTES);
+}
+
+/* Where the inode's bytes are on the device. */
+static uint8_t *raw_inode(struct image_env *env, ino_num ino)
+{
+	struct buffer_head *bh;
+	uint64_t pos;
+	uint32_t off;
+
+	assert_int_equal(inode_table_block(env->fs, ino, &bh, &off), 0);
+	pos = bh->blk * env->fs->block_bytes + off;
+	buffer_put(bh);
+	return env->bytes + pos;
+}
+
+/* An image with one file whose inode has a flipped bit; unmounted. */
+static ino_num image_with_damaged_inode(struct image_env *env, uint8_t **byte_out)
+{
+	struct inode *inode;
+	ino_num ino;
+
+	image_create(env, "-t ext4 -b 1024", 16);
+	inode = image_mkfile(env->root, "file");
+	ino = inode->ino;
+	image_put(inode);
+	*byte_out = raw_inode(env, ino) + offsetof(struct ext4_inode, i_generation);
+	image_unmount(env);
+	**byte_out ^= 0x40;
+	return ino;
+}
+
+static int load_inode(struct image_env *env, ino_num ino)
+{
+	struct inode *inode = inode_alloc(env->fs);
+	int err;
+
+	assert_non_null(inode);
+	err = inode_load(env->fs, ino, false, inode);
+	inode_free(inode);
+	return err;
+}
+
+static void corruption_is_counted_in_the_superblock(void **state)
+{
+	const struct ext4_super_block *es;
+	struct image_env env;
+	uint8_t *byte;
+	ino_num ino;
+
+	skip_without_tools();
+	ino = image_with_damaged_inode(&env, &byte);
+	image_mount(&env);
+	assert_int_equal(load_inode(&env, ino), -EBADMSG);
+	assert_int_equal(load_inode(&env, ino), -EBADMSG);
+	assert_int_equal(env.errors, 2);
+	image_put(image_mkfile(env.root, "the rest still works"));
+	image_unmount(&env);
+	es = super_on_device(&env);
+	assert_int_equal(le16_get(es->s_state), EXT4_STATE_VALID_FS | EXT4_STATE_ERROR_FS);
+	assert_int_equal(le32_get(es->s_error_count), 2);
+	assert_int_equal(le32_get(es->s_first_error_ino), ino);
+	assert_int_equal(le32_get(es->s_last_error_ino), ino);
+	assert_int_equal(es->s_last_error_errcode, EXT4_ERRCODE_EFSBADCRC);
+	assert_true(es->s_last_error_func[0] != '\0');
+	assert_true(le32_get(es->s_first_error_time) != 0);
+	image_destroy(&env);
+}
+
+static void remount_ro_stops_all_changes(void **state)
+{
+	struct image_env env;
+	uint8_t *byte;
+	ino_num ino;
+
+	skip_without_tools();
+	ino = image_with_damaged_inode(&env, &byte);
+	env.opt.errors = ERRORS_REMOUNT_RO;
+	image_mount(&env);
+	assert_int_equal(load_inode(&env, ino), -EBADMSG);
+	assert_true(fs_is_read_only(env.fs));
+	assert_int_equal(image_create_node(env.root, "x", S_IFREG | 0644, NULL), -EROFS);
+	assert_int_not_equal(image_find(env.root, "file"), 0);
+	image_put(env.root);
+	assert_int_not_equal(ext4_unmount(env.fs), 0);
+	assert_true(le16_get(super_on_device(&env)->s_state) & EXT4_STATE_ERROR_FS);
+	assert_true(le32_get(super_on_device(&env)->s_feature_incompat) & EXT4_FEATURE_INCOMPAT_RECOVER);
+	*byte ^= 0x40;
+	image_mount(&env);
+	assert_int_equal(load_inode(&env, ino), 0);
+	image_destroy(&env);
+}
+
+static void an_image_cannot_ask_to_end_the_program(void **state)
+{
+	struct image_env env;
+	uint8_t *byte;
+	ino_num ino;
+
+	skip_without_tools();
+	ino = image_with_damaged_inode(&env, &byte);
+	super_on_device(&env)->s_errors = le16_make(ERRORS_PANIC);
+	super_csum_set(super_on_device(&env));
+	image_mount(&env);
+	assert_int_equal(load_inode(&env, ino), -EBADMSG);
+	assert_true(fs_is_read_only(env.fs));
+	image_put(env.root);
+	ext4_unmount(env.fs);
+	env.fs = NULL;
+	image_destroy(&env);
+}
+
+/* ---- devices that fail ---- */
+
+static bool grab_inode(struct inode *inode) { return true; }
+static void drop_inode(struct inode *inode) { }
+static const struct ext4_vfs_ops vfs_ops = { .inode_grab = grab_inode, .inode_drop = drop_inode };
+
+static struct block_device *mount_on_fault_device(struct image_env *env)
+{
+	const struct log_sink quiet = { .func = NULL };
+	struct block_device *memory, *fault;
+
+	assert_int_equal(block_open_memory(env->size_bytes, env->bytes, &memory), 0);
+	assert_int_equal(block_open_fault(memory, 1, &fault), 0);
+	assert_int_equal(ext4_mount(fault, &env->opt, &quiet, "test", &vfs_ops, NULL, &env->fs), 0);
+	env->root = image_load(env, EXT4_ROOT_INO);
+	return fault;
+}
+
+static void a_failing_journal_makes_it_read_only_and_is_remembered(void **state)
+{
+	const struct fault_rule no_writes = { .ops = FAULT_OP(BIO_WRITE), .nth = 1, .err = -EIO };
+	struct block_device *fault;
+	struct image_env env;
+
+	skip_without_tools();
+	image_create(&env, "-t ext4 -b 1024", 16);
+	image_put(image_mkfile(env.root, "before"));
+	image_unmount(&env);
+	fault = mount_on_fault_device(&env);
+	image_put(image_mkfile(env.root, "during"));
+	assert_int_equal(fault_add_rule(fault, &no_writes), 0);
+	assert_int_not_equal(ext4_sync(env.fs), 0);
+	assert_true(fs_is_read_only(env.fs));
+	assert_int_equal(image_create_node(env.root, "x", S_IFREG | 0644, NULL), -EROFS);
+	fault_clear_rules(fault);
+	image_put(env.root);
+	assert_int_not_equal(ext4_unmount(env.fs), 0);
+	env.fs = NULL;
+	assert_true(le16_get(super_on_device(&env)->s_state) & EXT4_STATE_ERROR_FS);
+	image_mount(&env);
+	assert_int_not_equal(image_find(env.root, "before"), 0);
+	assert_int_equal(image_find(env.root, "during"), 0);
+	image_destroy(&env);
+}
+
+/* Every write in turn fails: whatever the error, nothing crashes, and the image recovers to a sound one. */
+static void each_failing_write_leaves_a_sound_image(void **state)
+{
+	struct image_env env;
+	uint8_t *sound;
+
+	skip_without_tools();
+	image_create(&env, "-t ext4 -b 1024", 16);
+	image_unmount(&env);
+	sound = malloc(env.size_bytes);
+	assert_non_null(sound);
+	memcpy(sound, env.bytes, env.size_bytes);
+	for (uint64_t nth = 1; nth <= 12; nth++) {
+		const struct fault_rule rule = { .ops = FAULT_OP(BIO_WRITE), .nth = nth, .count = 1, .err = -EIO };
+		struct block_device *fault = mount_on_fault_device(&env);
+		struct inode *inode = NULL;
+
+		assert_int_equal(fault_add_rule(fault, &rule), 0);
+		if (!image_create_node(env.root, "file", S_IFREG | 0644, &inode)) {
+			ext4_sync(env.fs);
+			rwsem_write_lock(&inode->rwsem);
+			image_unlink(env.root, "file", inode);
+			rwsem_write_unlock(&inode->rwsem);
+			inode_evict(inode);
+			inode_free(inode);
+		}
+		ext4_sync(env.fs);
+		inode_evict(env.root);
+		inode_free(env.root);
+		ext4_unmount(env.fs);
+		env.fs = NULL;
+		image_mount(&env);
+		env.errors = 0;
+		image_unmount(&env);
+		super_on_device(&env)->s_state = le16_make(EXT4_STATE_VALID_FS);
+		super_csum_set(super_on_device(&env));
+		image_mount(&env);
+		image_check(&env);
+		memcpy(env.bytes, sound, env.size_bytes);
+	}
+	free(sound);
+	image_destroy(&env);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(corruption_is_counted_in_the_superblock),
+		cmocka_unit_test(remount_ro_stops_all_changes),
+		cmocka_unit_test(an_image_cannot_ask_to_end_the_program),
+		cmocka_unit_test(a_failing_journal_makes_it_read_only_and_is_remembered),
+		cmocka_unit_test(each_failing_write_leaves_a_sound_image),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
