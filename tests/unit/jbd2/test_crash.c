@@ -96,6 +96,7 @@ static void check_cut(struct run *run, size_t cut, enum record_cut_kind kind, ui
 	struct toy after;
 
 	opt.record = false;
+	opt.cache = run->toy.cache; /* without threads of its own a case is quick */
 	toy_open_image(&after, &opt, image, true, NULL);
 	if (state_of(run, after.image, durable) < 0)
 		fail_msg("cut %zu, kind %d, seed %llu: not the state after any operation from %u on", cut, kind,

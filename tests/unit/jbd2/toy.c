@@ -100,7 +100,9 @@ static void open_caches(struct toy *toy)
 		.log = &toy->sink,
 	};
 
-	assert_int_equal(cache_create(&options, &toy->cache), 0);
+	toy->cache = toy->opt.cache;
+	if (!toy->cache)
+		assert_int_equal(cache_create(&options, &toy->cache), 0);
 	assert_int_equal(buffer_cache_create(toy->cache, toy->dev, toy->opt.block_bytes, options.log, &toy->bc), 0);
 }
 
@@ -164,7 +166,8 @@ int toy_close(struct toy *toy)
 	int err = journal_close(toy->j);
 
 	buffer_cache_destroy(toy->bc);
-	cache_destroy(toy->cache);
+	if (!toy->opt.cache)
+		cache_destroy(toy->cache);
 	block_close(toy->dev);
 	free(toy->start_image);
 	free(toy->image);

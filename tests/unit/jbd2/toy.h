@@ -30,6 +30,7 @@ struct toy_options {
 	tid_t first_tid;            /* s_sequence of the fresh journal */
 	bool csum_v3, is_64bit, async_commit, record, fault, no_barriers;
 	uint64_t cache_bytes;       /* 0: 64 MiB */
+	struct cache *cache;        /* another toy's to share, which outlives this one; NULL: its own */
 };
 
 struct toy {
