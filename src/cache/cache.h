@@ -19,7 +19,10 @@ struct cache_options {
 	 * commit and a checkpoint; may block. NULL: none.
 	 */
 	void (*meta_pressure)(void *arg);
-	/* Called every second on the flusher thread, for lazy times and the like. NULL: none. */
+	/*
+	 * Called every second on the flusher thread, for lazy times and the like. Takes no inode.rwsem: a throttled
+	 * writer holds his while he waits for this thread. NULL: none.
+	 */
 	void (*tick)(void *arg);
 	void *arg;
 };

@@ -2,9 +2,9 @@
 /*
  * lru.c - which objects to evict: a clock per shard
  *
- * A new object goes to the end without its referenced bit, so that data streamed through once leaves first. A hit sets
- * the bit (if it is not set: a hot object's cache line stays shared). The scan looks at the oldest object: with the bit
- * it loses the bit and goes to the end, without it it is evicted if idle.
+ * A new object goes to the end without its referenced bit. A hit sets the bit (if it is not set: a hot object's cache
+ * line stays shared). The scan looks at the oldest object: with the bit it loses the bit and goes to the end, without it
+ * it is evicted if idle. So what is used again between two scans stays, and what was streamed through once goes.
  *
  * Isolated objects stay on their list, rotated to its end; a reference keeps them from being freed while the shard is
  * unlocked for the eviction, which needs locks that rank before this one.

@@ -87,7 +87,9 @@ int readahead_miss(struct mapping *m, uint64_t pos_bytes, uint64_t want_bytes, c
 	uint32_t need = (uint32_t)min_of(want_end - index, (uint64_t)REQUEST_PAGES_MAX);
 	int slot = stream_ending_at(m, index);
 	struct stream s = { index + need, 0 };
+	uint64_t file_end = div_round_up(atomic_load(&m->size_bytes), (uint64_t)PAGE_BYTES);
 	uint64_t mark = UINT64_MAX;
+	bool wait;
 	int err;
 
 	if (slot >= 0 || index == 0) {
@@ -100,8 +102,10 @@ int readahead_miss(struct mapping *m, uint64_t pos_bytes, uint64_t want_bytes, c
 	if (slot < 0)
 		slot = (int)stream_replace(m);
 	stream_set(m, (unsigned)slot, s);
+	/* Nothing beyond what is needed now, as in a small file: no hop to another thread for it. */
+	wait = min_of(s.end, file_end) <= index + need;
 	rwsem_read_lock(&m->invalidate_lock);
-	err = read_folios(m, index, s.end, mark, READAHEAD_ORDER, !s.pages, ops);
+	err = read_folios(m, index, s.end, mark, READAHEAD_ORDER, wait, ops);
 	rwsem_read_unlock(&m->invalidate_lock);
 	return err;
 }

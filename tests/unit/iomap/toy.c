@@ -7,6 +7,9 @@
 
 #define DEVICE_BLOCKS (2 * TOY_BLOCKS)
 
+/* What this thread's next submit() has to be for; UINT64_MAX: nothing. */
+static _Thread_local uint64_t announced_pos = UINT64_MAX;
+
 static struct toy *toy_of(struct mapping *m)
 {
 	return m->host;
@@ -114,15 +117,15 @@ static int toy_map_blocks(struct mapping *m, uint64_t pos, uint64_t len, struct 
 		atomic_fetch_sub(&toy->map_again, 1);
 		return -EAGAIN;
 	}
-	assert_true(toy->announced_pos == UINT64_MAX);
+	assert_true(announced_pos == UINT64_MAX);
 	mutex_lock(&toy->lock);
 	if (toy->blocks[blk].type == IOMAP_DELALLOC) {
 		toy_allocate(toy, blk);
 		if (toy->alloc_written)
-			toy->announced_pos = pos;
+			announced_pos = pos;
 	}
 	toy_run(toy, blk, map_out);
-	if (toy->announced_pos != UINT64_MAX)
+	if (announced_pos != UINT64_MAX)
 		map_out->flags |= IOMAP_F_SUBMIT;
 	mutex_unlock(&toy->lock);
 	return 0;
@@ -132,9 +135,9 @@ static int toy_submit(struct iomap_ioend *ioend)
 {
 	struct toy *toy = toy_of(ioend->mapping);
 
-	if (toy->announced_pos != UINT64_MAX)
-		assert_int_equal(ioend->pos_bytes, toy->announced_pos);
-	toy->announced_pos = UINT64_MAX;
+	if (announced_pos != UINT64_MAX)
+		assert_int_equal(ioend->pos_bytes, announced_pos);
+	announced_pos = UINT64_MAX;
 	return atomic_exchange(&toy->submit_error, 0);
 }
 
@@ -223,7 +226,6 @@ struct toy *toy_create(uint64_t limit_bytes, unsigned block_bits)
 	toy->used[0] = true; /* address of what has none */
 	toy->free_blocks = TOY_BLOCKS;
 	toy->run_max = TOY_BLOCKS;
-	toy->announced_pos = UINT64_MAX;
 	mapping_init(&toy->mapping, toy->env->cache, toy->env->record, &toy_mapping_ops, toy, (uint8_t)block_bits);
 	return toy;
 }

@@ -31,7 +31,6 @@ struct toy {
 	_Atomic int map_error;         /* the next map_blocks() returns it */
 	_Atomic int submit_error;
 	bool alloc_written;            /* map_blocks() allocates MAPPED and announces the I/O, as indirect files do */
-	uint64_t announced_pos;        /* what the next submit() has to be for; UINT64_MAX: nothing */
 	struct workqueue *wq;          /* ends ioends there; NULL: in end_io */
 	uint32_t run_max;              /* longest run a map tells */
 	bool reverse;                  /* allocates downwards: nothing is contiguous */
