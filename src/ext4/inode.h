@@ -65,10 +65,10 @@ struct inode {
 	struct mutex raw_lock;           /* RANK_LEAF: packing into the inode table; blocks_512, times while packing */
 
 	/* [rwsem writes; reads may race, each field is read whole] */
-	uint16_t mode;
-	uint32_t uid, gid, projid;
-	uint32_t nlink;
-	uint32_t flags;                  /* on-disk EXT4_*_FL */
+	_Atomic uint16_t mode;
+	_Atomic uint32_t uid, gid, projid;
+	_Atomic uint32_t nlink;
+	_Atomic uint32_t flags;          /* on-disk EXT4_*_FL */
 	uint32_t generation;             /* [const] */
 	struct timespec atime, mtime, ctime, crtime; /* [raw_lock] */
 	dev_t rdev;                      /* [const] device nodes */
@@ -81,7 +81,7 @@ struct inode {
 	uint64_t blocks_512;             /* [raw_lock] i_blocks in 512-byte units (in memory always sectors) */
 	le32 i_block[15];                /* [map_sem] extent root, indirect map, fast symlink or device */
 	struct es_tree es;               /* extent status */
-	uint32_t reserved_blocks;        /* [es_lock] delayed blocks not yet allocated */
+	_Atomic uint32_t reserved_blocks; /* [es_lock writes; reads may race] delayed blocks not yet allocated */
 	_Atomic uint64_t map_seq;        /* [atomic] bumped whenever the mapping of some block changes other than hole->delayed */
 
 	_Atomic tid_t sync_tid, datasync_tid; /* [atomic] last transactions that changed the inode / what fdatasync needs */

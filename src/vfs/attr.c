@@ -12,7 +12,7 @@
 void vfs_getattr(struct inode *inode, struct vfs_attr *attr_out)
 {
 	struct ext4_fs *fs = inode->fs;
-	uint64_t delayed = __atomic_load_n(&inode->reserved_blocks, __ATOMIC_RELAXED);
+	uint64_t delayed = atomic_load_explicit(&inode->reserved_blocks, memory_order_relaxed);
 
 	*attr_out = (struct vfs_attr){
 		.ino = inode->ino,

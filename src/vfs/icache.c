@@ -159,7 +159,7 @@ bool inode_is_dead(const struct inode *inode)
 {
 	if (inode_vnode_flags(inode) & VNODE_STALE)
 		return true;
-	return __atomic_load_n(&inode->nlink, __ATOMIC_RELAXED) == 0 && atomic_load(&inode->lookups) == 0;
+	return atomic_load_explicit(&inode->nlink, memory_order_relaxed) == 0 && atomic_load(&inode->lookups) == 0;
 }
 
 /*

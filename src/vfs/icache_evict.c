@@ -68,7 +68,7 @@ static bool is_victim(struct inode *inode, bool dirty_too)
 		return false;
 	if (!dirty_too && is_dirty(inode))
 		return false; /* the flusher writes it soon, many at once */
-	return __atomic_load_n(&inode->nlink, __ATOMIC_RELAXED) != 0; /* without a name a server's lookups keep it */
+	return atomic_load_explicit(&inode->nlink, memory_order_relaxed) != 0; /* without a name a server's lookups keep it */
 }
 
 /* With room for its lookups made ready: after freezing nothing may fail. */
