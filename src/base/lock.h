@@ -18,6 +18,7 @@ enum lock_rank {
 	RANK_RENAME = 5,           /* vfs: one cross-directory rename at a time */
 	RANK_INODE = 10,           /* inode.rwsem */
 	RANK_INVALIDATE = 20,      /* mapping.invalidate_lock */
+	RANK_WRITEBACK = 25,       /* inode.io.pass_lock: one writeback pass at a time past the size on disk */
 	RANK_FOLIO = 30,           /* folio lock */
 	RANK_HANDLE = 40,          /* open journal handle */
 	RANK_XATTR = 45,           /* inode.xattr_sem */

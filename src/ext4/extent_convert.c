@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ext4/extent_private.h"
+#include "ext4/file_private.h"
 #include "ext4/map_private.h"
 
 /* The parts of one extent, in order; empty ones have len 0. */
@@ -121,10 +122,13 @@ static int replace_extent(struct handle *h, struct inode *inode, struct ext_path
 	return err ? err : ext_fix_keys(h, path, path->depth);
 }
 
-/* Credits of one conversion: a split of every node, a new root, the changed nodes and the inode. */
+/*
+ * Credits of one conversion: a split of every node, a new root, the changed nodes and the inode. It leaves enough to move
+ * the size on disk over what it converted in the same handle.
+ */
 static int convert_credits(struct handle *h, struct inode *inode)
 {
-	uint32_t need = map_credits(inode, 1);
+	uint32_t need = map_credits(inode, 1) + DISKSIZE_CREDITS;
 
 	if (h->credits >= (int32_t)need)
 		return 0;

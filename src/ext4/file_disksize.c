@@ -4,8 +4,7 @@
  *
  * S1  disksize is never larger than i_size, and moves only past bytes that are on disk or were never written: after a
  *     crash no zeros stand for bytes that an application wrote below the size that survived.
- * S2  A completion moves it as far as S1 allows (file_disksize_reach()); one whose predecessor is still in flight moves
- *     nothing, the predecessor's completion then moves it past both.
+ * S2  A completion moves it to the end of what it wrote, once all before it are complete (file_ioend.c).
  * S3  fsync moves it to what i_size was when it began: all that was dirty then is on disk by then.
  */
 #include <errno.h>
@@ -17,58 +16,6 @@ int file_disksize_set(struct handle *h, struct inode *inode, uint64_t size_bytes
 	lock_assert_held(&inode->map_sem);
 	__atomic_store_n(&inode->disksize_bytes, size_bytes, __ATOMIC_RELAXED);
 	return inode_write_datasync(h, inode);
-}
-
-/* First byte from @pos on, below @end, that a folio with the tag covers; @end if none does. */
-static uint64_t first_tagged(struct mapping *m, uint64_t pos, uint64_t end, enum folio_tag tag)
-{
-	uint64_t index = pos >> PAGE_SHIFT_BITS, start = end;
-	struct folio *f;
-
-	if (mapping_find_tagged(m, &index, div_round_up(end, (uint64_t)PAGE_BYTES), tag, &f, 1)) {
-		start = max_of(folio_pos(f), pos);
-		folio_put(f);
-	}
-	return min_of(start, end);
-}
-
-/* A folio of several blocks may be dirty over a hole without data in it. End of the hole at @pos, or @pos. */
-static uint64_t hole_end(struct inode *inode, uint64_t pos)
-{
-	struct es_extent es;
-
-	if (!es_lookup(inode, file_lblk(inode, pos), &es) || es.status != ES_HOLE)
-		return pos;
-	return es_end(&es) << inode->fs->block_bits;
-}
-
-/* End of the completed range that covers @pos, or @pos. */
-static uint64_t done_end(const struct file_done *done, size_t *at, uint64_t pos)
-{
-	while (*at < done->count && done->range[*at].end <= pos)
-		++*at;
-	return *at < done->count && done->range[*at].start <= pos ? done->range[*at].end : pos;
-}
-
-uint64_t file_disksize_reach(struct inode *inode, const struct file_done *done)
-{
-	struct mapping *m = &inode->mapping;
-	uint64_t limit = min_of(inode_size(inode), inode->io.completed_end), pos = file_disksize(inode), next;
-	size_t at = 0;
-
-	while (pos < limit) {
-		next = done_end(done, &at, pos);
-		if (next == pos) {
-			next = first_tagged(m, pos, limit, TAG_DIRTY);
-			next = first_tagged(m, pos, next, TAG_WRITEBACK);
-		}
-		if (next == pos)
-			next = hole_end(inode, pos);
-		if (next == pos)
-			break;
-		pos = next;
-	}
-	return min_of(pos, limit);
 }
 
 /* All data below @size_bytes is on disk, unless the file was cut since @shrinks was read. */
@@ -119,7 +66,6 @@ int file_grow(struct inode *inode, uint64_t size_bytes)
 		return err;
 	rwsem_write_lock(&inode->map_sem);
 	inode_size_set(inode, size_bytes);
-	inode->io.completed_end = max_of(inode->io.completed_end, size_bytes);
 	err = file_disksize_set(&h, inode, size_bytes);
 	rwsem_write_unlock(&inode->map_sem);
 	stop_err = journal_stop(&h);

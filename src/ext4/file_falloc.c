@@ -121,7 +121,7 @@ static int punch_hole(struct inode *inode, uint64_t pos, uint64_t end)
 /* Written extents in [start, end) become unwritten. */
 static int unwrite_range(struct inode *inode, lblk_t start, lblk_t end)
 {
-	uint32_t credits = map_credits(inode, end - start);
+	uint32_t credits = map_credits(inode, end - start) + DISKSIZE_CREDITS;
 	struct handle h;
 	int err, stop_err;
 
@@ -191,7 +191,6 @@ static int set_both_sizes(struct inode *inode, uint64_t size_bytes)
 		return err;
 	rwsem_write_lock(&inode->map_sem);
 	inode_size_set(inode, size_bytes);
-	inode->io.completed_end = size_bytes;
 	atomic_fetch_add(&inode->io.shrinks, 1);
 	err = file_disksize_set(&h, inode, size_bytes);
 	rwsem_write_unlock(&inode->map_sem);

@@ -50,17 +50,28 @@ static inline uint64_t file_disksize(const struct inode *inode)
 int file_disksize_set(struct handle *h, struct inode *inode, uint64_t size_bytes);
 #define DISKSIZE_CREDITS 2u /* inode, superblock (large_file) */
 
-/* Byte ranges whose I/O has completed although their folios are still under writeback. Sorted. */
-struct file_done {
-	const struct file_range { uint64_t start, end; } *range;
-	size_t count;
-};
-/* How far the size on disk may move: no dirty byte and no write in flight lies before. Caller: map_sem exclusive. */
-uint64_t file_disksize_reach(struct inode *inode, const struct file_done *done);
 /* i_size and disksize become @size_bytes: all data before is on disk or never was written. Starts its own handle. */
 int file_grow(struct inode *inode, uint64_t size_bytes);
 
 /* Zeroes from the end of file to the end of its block, on disk too where it is mapped: before i_size moves past it. */
 int file_zero_tail(struct inode *inode, uint64_t size_bytes, bool write_out);
+
+/* ---- file_ioend.c: what is done when I/O has completed ---- */
+
+/* Kept from submission to completion of I/O that needs more than its folios unlocked. */
+struct file_ioend {
+	struct file_ioend *next;       /* [io.lock] in a queue of struct file_io */
+	struct iomap_ioend *ioend;
+	uint64_t extends_to;           /* [const] disksize moves there, in bytes; 0: it does not */
+	bool done;                     /* [io.lock] the I/O is */
+	struct handle handle;          /* reserved (W2) */
+	bool has_handle;
+	bool waits;                    /* the commit waits for it (W5) */
+	struct journal_data_wait wait;
+};
+/* @ioend goes out, with @fi, which it owns from now on, on its way. */
+void file_ioend_sent(struct file_ioend *fi, struct iomap_ioend *ioend);
+/* As end_io() of iomap_writeback_ops: true if there is nothing to do but to finish the ioend. */
+bool file_ioend_done(struct iomap_ioend *ioend);
 
 #endif

@@ -30,7 +30,6 @@ static int size_cut(struct inode *inode, uint64_t size_bytes)
 	if (!err) {
 		rwsem_write_lock(&inode->map_sem);
 		inode_size_set(inode, size_bytes);
-		inode->io.completed_end = min_of(inode->io.completed_end, size_bytes);
 		atomic_fetch_add(&inode->io.shrinks, 1);
 		err = file_disksize_set(&h, inode, min_of(file_disksize(inode), size_bytes));
 		rwsem_write_unlock(&inode->map_sem);

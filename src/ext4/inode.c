@@ -24,6 +24,8 @@ struct inode *inode_alloc(struct ext4_fs *fs)
 	rwsem_init(&inode->xattr_sem, RANK_XATTR);
 	rwsem_init(&inode->map_sem, RANK_MAP);
 	mutex_init(&inode->raw_lock, RANK_LEAF);
+	mutex_init(&inode->io.lock, RANK_WORK);
+	mutex_init(&inode->io.pass_lock, RANK_WRITEBACK);
 	mapping_init(&inode->mapping, fs->cache, fs->dev, &file_mapping_ops, inode, fs->block_bits);
 	es_init(&inode->es);
 	list_init(&inode->orphan_node);
@@ -42,6 +44,8 @@ void inode_free(struct inode *inode)
 	inode_times_forget(inode);
 	es_exit(inode);
 	mapping_exit(&inode->mapping);
+	mutex_exit(&inode->io.pass_lock);
+	mutex_exit(&inode->io.lock);
 	mutex_exit(&inode->raw_lock);
 	rwsem_exit(&inode->map_sem);
 	rwsem_exit(&inode->xattr_sem);

@@ -91,7 +91,7 @@ struct inode {
 	uint32_t dir_start_lookup;       /* [rwsem] hint for linear searches */
 	uint32_t dir_insert_hint;        /* [rwsem exclusive] last leaf that took an entry */
 	_Atomic int32_t ioends;          /* [atomic] conversions outstanding */
-	struct file_io io;               /* data I/O in flight; valid when all bytes are 0 */
+	struct file_io io;               /* data I/O in flight */
 
 	struct list_head orphan_node;    /* [orphan_lock] */
 	uint32_t orphan_slot;            /* [orphan_lock] */

@@ -364,10 +364,16 @@ static int write_locked_folio(struct wb_ctx *ctx, struct folio *f)
 	return err;
 }
 
+/* Nothing past it goes out before it. */
+static bool is_ordered(const struct wb_ctx *ctx, const struct folio *f)
+{
+	return folio_pos(f) + folio_bytes(f) > ctx->wbc->ordered_from_bytes;
+}
+
 /* True: it is locked and has to be written. */
 static bool lock_dirty_folio(struct wb_ctx *ctx, struct folio *f)
 {
-	bool wait = ctx->wbc->wait_for_writeback;
+	bool wait = ctx->wbc->wait_for_writeback || is_ordered(ctx, f);
 
 	if (!wait && atomic_load(&f->flags) & FOLIO_WRITEBACK)
 		return false;
@@ -385,8 +391,11 @@ static bool lock_dirty_folio(struct wb_ctx *ctx, struct folio *f)
 	return false;
 }
 
-/* Until all of it is under way, for integrity; else once. What a background pass leaves is found by the next. */
-static void write_folio(struct wb_ctx *ctx, struct folio *f)
+/*
+ * Until all of it is under way, for integrity; else once. What a background pass leaves is found by the next. False: the
+ * pass has to end here, for the order.
+ */
+static bool write_folio(struct wb_ctx *ctx, struct folio *f)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_NS };
 	unsigned idle = 0;
@@ -396,18 +405,19 @@ static void write_folio(struct wb_ctx *ctx, struct folio *f)
 		int err = write_locked_folio(ctx, f);
 
 		if (!err)
-			return;
+			return true;
 		ioend_send(ctx); /* its completion gives credits and memory back */
 		if (!ctx->wbc->wait_for_writeback)
-			return;
+			return !is_ordered(ctx, f);
 		idle = ctx->bytes == before ? idle + 1 : 0;
 		if (idle > RETRIES_MAX) {
 			ctx_note_error(ctx, err);
-			return;
+			return !is_ordered(ctx, f);
 		}
 		if (idle)
 			nanosleep(&pause, NULL);
 	}
+	return true;
 }
 
 int iomap_writepages(struct mapping *m, struct writeback_control *wbc, const struct iomap_writeback_ops *ops,
@@ -419,12 +429,13 @@ int iomap_writepages(struct mapping *m, struct writeback_control *wbc, const str
 							 : div_round_up(wbc->end_bytes, (uint64_t)PAGE_BYTES);
 	uint64_t budget = wbc->budget_bytes > 0 ? (uint64_t)wbc->budget_bytes : 0;
 	struct folio *batch[BATCH];
+	bool go_on = budget > 0;
 	unsigned count;
 
-	while (ctx.bytes < budget && (count = mapping_find_tagged(m, &index, end_index, TAG_DIRTY, batch, BATCH)) > 0) {
+	while (go_on && (count = mapping_find_tagged(m, &index, end_index, TAG_DIRTY, batch, BATCH)) > 0) {
 		for (unsigned i = 0; i < count; i++) {
-			if (ctx.bytes < budget)
-				write_folio(&ctx, batch[i]);
+			if (go_on)
+				go_on = write_folio(&ctx, batch[i]) && ctx.bytes < budget;
 			else
 				index = min_of(index, batch[i]->index);
 			folio_put(batch[i]);
