@@ -134,12 +134,15 @@ UEXT4_API int uext4_node_rmdir(struct uext4_fs *fs, const struct uext4_cred *cre
 #define UEXT4_RENAME_WHITEOUT  4u
 UEXT4_API int uext4_node_rename(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino old_parent, const char *old_name, uext4_ino new_parent, const char *new_name, uint32_t flags);
 
-UEXT4_API ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos);
+/* For a caller who caches what he reads: what is not in memory is read into his, and not kept. All of iov may be written to. */
+#define UEXT4_READ_UNCACHED 0x1u
+UEXT4_API ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos, uint32_t flags);
 #define UEXT4_WRITE_APPEND 0x1u
 #define UEXT4_WRITE_DSYNC  0x2u
 #define UEXT4_WRITE_SYNC   0x4u
 #define UEXT4_WRITE_KILL_PRIV 0x8u   /* drop setuid, setgid and security.capability */
 #define UEXT4_WRITE_KEEP_TIMES 0x10u /* the caller sets mtime itself (FUSE writeback cache) */
+#define UEXT4_WRITE_UNCACHED 0x20u   /* the caller caches the data: large pieces go to the device before the call returns, which may be short */
 UEXT4_API ssize_t uext4_node_writev(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos, uint32_t flags);
 UEXT4_API int uext4_node_fsync(struct uext4_fs *fs, uext4_ino ino, bool datasync);   /* directories too */
 UEXT4_API int uext4_node_fallocate(struct uext4_fs *fs, uext4_ino ino, int mode, off_t pos, off_t len);

@@ -224,14 +224,15 @@ int uext4_node_rename(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_
 
 /* ---- contents ---- */
 
-ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos)
+ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos,
+			 uint32_t flags)
 {
 	struct inode *inode;
 	ssize_t done = vfs_node_get(fs->vfs, ino, &inode);
 
 	if (done)
 		return done;
-	done = vfs_readv(inode, iov, iov_count, pos);
+	done = vfs_readv(inode, iov, iov_count, pos, flags);
 	icache_put(inode);
 	return done;
 }

@@ -11,9 +11,15 @@
 
 #define XATTR_INDEX_SECURITY 6u
 
-ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to)
+ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to, unsigned flags)
 {
-	ssize_t n = iomap_buffered_read(&inode->mapping, pos, to, &file_iomap_ops);
+	struct mapping *m = &inode->mapping;
+	ssize_t n;
+
+	if (flags & FILE_READ_UNCACHED)
+		n = iomap_uncached_read(m, pos, to, &file_iomap_ops);
+	else
+		n = iomap_buffered_read(m, pos, to, &file_iomap_ops);
 
 	if (n > 0 && inode_needs_atime(inode))
 		inode_stamp_lazy(inode, TIME_ATIME);
@@ -74,6 +80,7 @@ static void cursor_limit(struct iov_cursor *c, uint64_t max_bytes)
 static ssize_t write_locked(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags)
 {
 	uint64_t size = inode_size(inode), max = file_max_bytes(inode);
+	ssize_t n = 0;
 	int err = 0;
 
 	if (pos >= max)
@@ -87,7 +94,9 @@ static ssize_t write_locked(struct inode *inode, uint64_t pos, struct iov_cursor
 		return err;
 	if (!(flags & FILE_WRITE_KEEP_TIMES))
 		inode_stamp_lazy(inode, TIME_MTIME | TIME_CTIME);
-	return iomap_buffered_write(&inode->mapping, pos, from, &file_iomap_ops);
+	if (flags & FILE_WRITE_UNCACHED)
+		n = file_write_uncached(inode, pos, from);
+	return n ? n : iomap_buffered_write(&inode->mapping, pos, from, &file_iomap_ops);
 }
 
 ssize_t file_write(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags, uint64_t *pos_out)

@@ -10,14 +10,16 @@ extern const struct mapping_ops file_mapping_ops;   /* for inode_alloc() */
 
 /* Context of all: the caller holds no lock; each takes inode.rwsem as needed (see each). Sizes and positions in bytes. */
 
+#define FILE_READ_UNCACHED 0x1u  /* the caller keeps what he reads: what is not cached stays so (iomap_uncached_read()) */
 /* inode.rwsem not held by the caller; readers run without it. Updates atime lazily. */
-ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to);
+ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to, unsigned flags);
 
 #define FILE_WRITE_APPEND 0x1u   /* at the end of the file, whatever pos says; *pos_out gets where */
 #define FILE_WRITE_DSYNC  0x2u   /* durable on return, with the size (O_DSYNC, O_SYNC) */
 #define FILE_WRITE_SYNC   0x4u
 #define FILE_WRITE_KILL_PRIV 0x8u /* drop setuid/setgid and security.capability, as Linux does for unprivileged writers */
 #define FILE_WRITE_KEEP_TIMES 0x10u /* the caller (a FUSE kernel with writeback cache) sets the times itself */
+#define FILE_WRITE_UNCACHED 0x20u /* the caller keeps the data: large pieces go to the device before the call returns */
 ssize_t file_write(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags, uint64_t *pos_out);
 
 /* Caller holds inode.rwsem exclusive. Grows or shrinks; does not touch mode, and stamps mtime/ctime. -EFBIG, -ENOSPC, -EIO. */

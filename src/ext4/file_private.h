@@ -56,6 +56,14 @@ int file_grow(struct inode *inode, uint64_t size_bytes);
 /* Zeroes from the end of file to the end of its block, on disk too where it is mapped: before i_size moves past it. */
 int file_zero_tail(struct inode *inode, uint64_t size_bytes, bool write_out);
 
+/* ---- file_uncached.c ---- */
+
+/*
+ * Writes what of @from can go to the device at once, past the cache. Caller: inode.rwsem exclusive, the file zeroed up to
+ * @pos. Bytes written; 0: none, it has to go through the cache; or an error.
+ */
+ssize_t file_write_uncached(struct inode *inode, uint64_t pos, struct iov_cursor *from);
+
 /* ---- file_ioend.c: what is done when I/O has completed ---- */
 
 /* Kept from submission to completion of I/O that needs more than its folios unlocked. */

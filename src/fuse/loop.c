@@ -34,7 +34,7 @@
 
 struct worker {
 	struct loop *loop;          /* [const] */
-	struct fuse_buf request;    /* [owner thread] */
+	struct request_buffer buffer; /* [owner thread] */
 	unsigned streak;            /* [owner thread] requests since the last empty read */
 	pthread_t thread;           /* [const] */
 };
@@ -205,8 +205,9 @@ static void process(struct worker *w, int len)
 	struct server *server = loop->server;
 	const struct raw_request *raw = raw_request_current();
 	bool leads = loop->leader == w;
+	struct fuse_buf request = { .mem = w->buffer.bytes, .size = (size_t)len };
 
-	raw_request_note(server, w->request.mem, (size_t)len);
+	raw_request_note(server, w->buffer.bytes, (size_t)len);
 	if (++w->streak >= BACKLOG_STREAK && more_waiting(loop))
 		wake_one(loop, true);
 	if (leads && raw_request_may_block(raw)) {
@@ -219,7 +220,7 @@ static void process(struct worker *w, int len)
 		if (loop->standby_sleeps)
 			wake_one(loop, false);
 	}
-	fuse_session_process_buf(server->session, &w->request);
+	fuse_session_process_buf(server->session, &request);
 	if (server->on_ready)
 		tell_ready(server);
 	if (loop->leader == w)
@@ -246,6 +247,23 @@ static void sleep_on_device(struct loop *loop)
 	poll(p, 2, -1);
 }
 
+/* Length of the request read, 0: unmounted, or a negative errno. */
+static int receive(struct worker *w)
+{
+	ssize_t len = read(w->loop->device_fd, w->buffer.bytes, w->buffer.room_bytes);
+
+	if (len >= 0)
+		return (int)len;
+	switch (errno) {
+	case ENODEV: /* unmounted */
+		return 0;
+	case ENOENT: /* interrupted before it was read */
+		return -EINTR;
+	default:
+		return -errno;
+	}
+}
+
 /* Reads and answers requests while this worker leads; a helper goes when the queue is empty. */
 static void serve(struct worker *w)
 {
@@ -253,7 +271,7 @@ static void serve(struct worker *w)
 	uint64_t spin_ns = loop->server->options.spin_us * 1000ull, deadline_ns = 0;
 
 	while (!loop->stopped) {
-		int len = fuse_session_receive_buf(loop->server->session, &w->request);
+		int len = receive(w);
 
 		if (len > 0) {
 			process(w, len);
@@ -280,10 +298,13 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	if (request_buffer_alloc(&w->buffer)) {
+		stop_all(w->loop, -ENOMEM);
+		return NULL;
+	}
 	while (wait_for_role(w))
 		serve(w);
-	free(w->request.mem);
-	w->request.mem = NULL;
+	request_buffer_free(&w->buffer);
 	return NULL;
 }
 

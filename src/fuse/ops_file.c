@@ -4,14 +4,7 @@
 
 #include "fuse/server.h"
 
-/* A stretch this long is let go of at once when the kernel has read it through: its page cache holds it. */
-#define DROP_SPAN_BYTES (1u << 20)
-
-static void drop_what_was_read(struct server *server, uext4_ino ino, off_t end)
-{
-	if (end % DROP_SPAN_BYTES == 0 && end > 0)
-		uext4_node_drop_cache(server->fs, ino, end - DROP_SPAN_BYTES, DROP_SPAN_BYTES);
-}
+/* The kernel's page cache holds what is read and written: what is large and need not wait bypasses ours. */
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
@@ -24,20 +17,19 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		fuse_reply_err(req, iov.iov_base ? EINVAL : ENOMEM);
 		return;
 	}
-	got = uext4_node_readv(server->fs, node_of(ino), &iov, 1, off);
+	got = uext4_node_readv(server->fs, node_of(ino), &iov, 1, off, UEXT4_READ_UNCACHED);
 	if (got < 0) {
 		fuse_reply_err(req, (int)-got);
 		return;
 	}
 	fuse_reply_buf(req, iov.iov_base, (size_t)got);
-	drop_what_was_read(server, node_of(ino), off + got);
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct server *server = req_server(req);
 	struct iovec iov = { .iov_base = (char *)buf, .iov_len = size };
-	uint32_t flags = 0;
+	uint32_t flags = UEXT4_WRITE_UNCACHED;
 	size_t done = 0;
 	ssize_t put = 0;
 

@@ -107,6 +107,17 @@ void raw_request_note(struct server *server, const void *bytes, size_t len_bytes
 bool raw_request_may_block(const struct raw_request *raw);
 const char *opcode_name(unsigned opcode); /* NULL: unknown */
 
+/*
+ * Where a worker reads requests to. The data of a WRITE begins on a page, so that it can go to a device as it is. Starts at
+ * bytes and has room for the largest request; free with request_buffer_free().
+ */
+struct request_buffer {
+	void *bytes;
+	size_t room_bytes;
+};
+int  request_buffer_alloc(struct request_buffer *buffer); /* -ENOMEM */
+void request_buffer_free(struct request_buffer *buffer);
+
 /* A buffer of SERVER_MAX_WRITE_BYTES of this thread, aligned to pages; NULL: no memory. */
 void *worker_buffer(void);
 

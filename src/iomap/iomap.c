@@ -38,7 +38,7 @@ uint8_t iomap_folio_order(uint64_t index, uint64_t pages, uint8_t most)
 
 /* ---- cursors ---- */
 
-static void cursor_advance(struct iov_cursor *cur, size_t len_bytes)
+void iov_cursor_skip(struct iov_cursor *cur, size_t len_bytes)
 {
 	cur->left_bytes -= len_bytes;
 	cur->iov_off += len_bytes;
@@ -61,7 +61,7 @@ void cursor_copy_in(struct iov_cursor *from, uint8_t *dst, size_t len_bytes)
 		size_t n = cursor_piece(from, len_bytes);
 
 		memcpy(dst, (const uint8_t *)from->iov->iov_base + from->iov_off, n);
-		cursor_advance(from, n);
+		iov_cursor_skip(from, n);
 		dst += n;
 		len_bytes -= n;
 	}
@@ -89,7 +89,7 @@ void cursor_copy_out(struct iov_cursor *to, const uint8_t *src, size_t len_bytes
 		size_t n = cursor_piece(to, len_bytes);
 
 		racy_copy((uint8_t *)to->iov->iov_base + to->iov_off, src, n);
-		cursor_advance(to, n);
+		iov_cursor_skip(to, n);
 		src += n;
 		len_bytes -= n;
 	}

@@ -47,6 +47,7 @@ struct iov_cursor {
 	size_t iov_off;        /* into iov[0] */
 	size_t left_bytes;
 };
+void iov_cursor_skip(struct iov_cursor *cur, size_t len_bytes);
 
 /**
  * iomap_buffered_write() - copy @from into folios at @pos and dirty them
@@ -59,6 +60,21 @@ ssize_t iomap_buffered_write(struct mapping *m, uint64_t pos_bytes, struct iov_c
 
 /* Reads up to size_bytes; returns bytes, 0 at end of file. Lock-free for cached folios; starts readahead. -EIO, -ENOMEM. */
 ssize_t iomap_buffered_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops);
+
+/*
+ * The same for a caller who keeps what he reads: what no folio holds is read into his memory, and not cached. The
+ * memory up to the end of to's last sector may be written even past the end of the file.
+ */
+ssize_t iomap_uncached_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops);
+
+/* Memory and where it goes, or comes from, on the device; whole sectors. */
+struct iomap_piece {
+	void *buf;
+	uint64_t len_bytes, addr_bytes;
+};
+#define IOMAP_PIECES_MAX 32u
+/* BIO_READ or BIO_WRITE of up to IOMAP_PIECES_MAX pieces; waits for all. The first error. */
+int iomap_transfer(struct block_device *dev, enum bio_op op, const struct iomap_piece *pieces, unsigned count);
 
 /* Zeroes [pos, pos + len) in the cache where it is mapped; holes and clean unwritten parts are left. Folios get dirty. */
 int iomap_zero_range(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, const struct iomap_ops *ops);

@@ -57,6 +57,11 @@ void cursor_copy_out(struct iov_cursor *to, const uint8_t *src, size_t len_bytes
  */
 int iomap_fill_range(struct folio *f, size_t off, size_t len, const struct iomap *map);
 
+/* ---- read.c ---- */
+
+/* Bytes copied from the folio that covers @pos; 0: it had to be read first, look again; or an error. No lock held. */
+ssize_t iomap_read_step(struct mapping *m, uint64_t pos, uint64_t want, struct iov_cursor *to, const struct iomap_ops *ops);
+
 /* ---- readahead.c ---- */
 
 /*

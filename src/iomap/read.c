@@ -86,9 +86,8 @@ static ssize_t read_locked(struct mapping *m, struct folio *f, uint64_t pos, uin
 	return err ? err : (ssize_t)n;
 }
 
-/* Bytes copied from the folio that covers @pos; 0: it had to be read first, look again; or an error. */
-static ssize_t read_step(struct mapping *m, uint64_t pos, uint64_t want, struct iov_cursor *to,
-			 const struct iomap_ops *ops)
+ssize_t iomap_read_step(struct mapping *m, uint64_t pos, uint64_t want, struct iov_cursor *to,
+			const struct iomap_ops *ops)
 {
 	struct folio *f = mapping_find(m, pos >> PAGE_SHIFT_BITS);
 	size_t off, n;
@@ -113,11 +112,12 @@ static ssize_t read_step(struct mapping *m, uint64_t pos, uint64_t want, struct 
 
 ssize_t iomap_buffered_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops)
 {
-	uint64_t total = 0, size;
+	uint64_t total = 0, size, want;
 	ssize_t n = 0;
 
 	while (to->left_bytes && (size = atomic_load(&m->size_bytes)) > pos_bytes + total) {
-		n = read_step(m, pos_bytes + total, min_of((uint64_t)to->left_bytes, size - pos_bytes - total), to, ops);
+		want = min_of((uint64_t)to->left_bytes, size - pos_bytes - total);
+		n = iomap_read_step(m, pos_bytes + total, want, to, ops);
 		if (n < 0)
 			break;
 		total += (uint64_t)n;

@@ -131,7 +131,7 @@ static int copy_run(struct get *get, const struct get_item *item, int fd, off_t 
 	while (pos < end) {
 		size_t want = (size_t)(end - pos) < COPY_BYTES ? (size_t)(end - pos) : COPY_BYTES;
 		struct iovec iov = { .iov_base = get->buf, .iov_len = want };
-		ssize_t len = uext4_node_readv(get->tool->fs, item->attr.ino, &iov, 1, pos);
+		ssize_t len = uext4_node_readv(get->tool->fs, item->attr.ino, &iov, 1, pos, 0);
 		int err;
 
 		if (len <= 0)
@@ -206,7 +206,7 @@ static void get_to_stdout(struct get *get, const struct get_item *item)
 	do {
 		struct iovec iov = { .iov_base = get->buf, .iov_len = COPY_BYTES };
 
-		len = uext4_node_readv(get->tool->fs, item->attr.ino, &iov, 1, pos);
+		len = uext4_node_readv(get->tool->fs, item->attr.ino, &iov, 1, pos, 0);
 		if (len > 0 && fwrite(get->buf, 1, (size_t)len, stdout) != (size_t)len)
 			return; /* tool_close() says why */
 		pos += len;

@@ -37,7 +37,7 @@ static int check_regular(const struct inode *inode)
 	return S_ISREG(inode->mode) ? 0 : -EINVAL;
 }
 
-ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos)
+ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags)
 {
 	struct iov_cursor cursor;
 	int err = check_regular(inode);
@@ -48,7 +48,7 @@ ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, i
 		err = cursor_init(iov, iov_count, &cursor);
 	if (err || cursor.left_bytes == 0)
 		return err;
-	return file_read(inode, (uint64_t)pos, &cursor);
+	return file_read(inode, (uint64_t)pos, &cursor, flags);
 }
 
 ssize_t vfs_writev(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags,

@@ -238,7 +238,7 @@ ssize_t vfs_file_preadv(struct vfs_file *file, const struct iovec *iov, int iov_
 {
 	if (!opens_for_read(file->flags))
 		return -EBADF;
-	return vfs_readv(file->inode, iov, iov_count, pos);
+	return vfs_readv(file->inode, iov, iov_count, pos, 0);
 }
 
 ssize_t vfs_file_pwritev(struct vfs_file *file, const struct iovec *iov, int iov_count, int64_t pos)

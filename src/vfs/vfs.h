@@ -114,7 +114,8 @@ int vfs_rename(struct vfs *vfs, const struct vfs_cred *cred, const struct vfs_re
 /* ---- contents ---- */
 
 int vfs_readlink(struct inode *inode, char *buf, size_t buf_bytes, size_t *len_out);
-ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos);
+/* @flags: FILE_READ_*. */
+ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags);
 /* @flags: FILE_WRITE_*. *pos_out (may be NULL): where it went. */
 ssize_t vfs_writev(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags,
 		   uint64_t *pos_out);

@@ -49,7 +49,7 @@ static void expect_text(uint64_t ino, const char *text)
 	char buf[64] = "";
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 
-	assert_int_equal(uext4_node_readv(img.fs, ino, &iov, 1, 0), strlen(text));
+	assert_int_equal(uext4_node_readv(img.fs, ino, &iov, 1, 0, 0), strlen(text));
 	assert_string_equal(buf, text);
 }
 

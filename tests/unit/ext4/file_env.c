@@ -26,7 +26,7 @@ ssize_t file_get(struct inode *inode, uint64_t pos, void *buf, size_t len)
 	struct iovec iov = { buf, len };
 	struct iov_cursor to = { .iov = &iov, .iov_count = 1, .left_bytes = len };
 
-	return file_read(inode, pos, &to);
+	return file_read(inode, pos, &to, 0);
 }
 
 void file_put_pattern(struct inode *inode, uint64_t pos, size_t len, unsigned tag)
