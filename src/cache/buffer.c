@@ -48,9 +48,10 @@ static _Atomic(struct buffer_head *) *buffer_chain(struct buffer_cache *bc, fsbl
 
 /* ---- life of a cache ---- */
 
-static uint32_t chains_wanted(const struct cache *cache, uint32_t block_bytes)
+/* For a quarter of the memory, or all of a small device. */
+static uint32_t chains_wanted(const struct cache *cache, const struct buffer_cache *bc)
 {
-	uint64_t buffers = cache->options.limit_bytes / block_bytes / 4;
+	uint64_t buffers = min_of(cache->options.limit_bytes / bc->block_bytes / 4, bc->nr_blocks);
 	uint32_t chains = 16;
 
 	while (chains < CHAINS_MAX / BUFFER_SHARDS && (uint64_t)chains * BUFFER_SHARDS < buffers)
@@ -94,7 +95,7 @@ int buffer_cache_create(struct cache *cache, struct block_device *dev, uint32_t 
 	bc->block_bytes = block_bytes;
 	bc->block_shift = (uint8_t)__builtin_ctz(block_bytes);
 	bc->nr_blocks = dev->size_bytes >> bc->block_shift;
-	bc->chains_per_shard = chains_wanted(cache, block_bytes);
+	bc->chains_per_shard = chains_wanted(cache, bc);
 	err = shards_init(bc);
 	if (err) {
 		free(bc);

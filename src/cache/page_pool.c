@@ -7,7 +7,7 @@
  * A slab holds blocks of one size; larger blocks take a run of slabs.
  *
  * What costs is the system: a page fault per page used first, a TLB shootdown per range given back. So memory comes a
- * slab at a time (populated with one call), free memory is kept up to a reserve, and what goes back beyond that
+ * slab at a time (populated with one call, but for the first few), free memory is kept up to a reserve, and what goes back beyond that
  * goes in large pieces: idle slabs first, then all free blocks of a slab of the size that has most of them to spare.
  *
  * P1  Resident memory is at most the blocks in use + reserve_bytes + a slab + what magazines hold. A free block
@@ -35,6 +35,8 @@
 #define SLAB_BYTES (UINT64_C(1) << SLAB_SHIFT)
 #define SLAB_BLOCKS_MAX (1u << (SLAB_SHIFT - POOL_SHIFT_MIN))
 #define PAGE_SHIFT 12
+/* The first slabs are not populated: a cache that stays small, of a file system mounted for a moment, touches few pages. */
+#define SLABS_BY_FAULT 8
 #define CLASSES (SLAB_SHIFT - POOL_SHIFT_MIN + 1)
 /* Half of it moves at a time: 32 pages per lock of the pool. */
 #define MAGAZINE_PAGES 64u
@@ -279,7 +281,7 @@ static struct slab *slab_new(struct page_pool *pool, unsigned shift)
 	if (slab && slab_map(pool, slab, shift))
 		slab = NULL;
 	/* One call instead of a fault per page; kernels before 5.14 do not know it. */
-	warm = slab && !madvise(slab_address(pool, slab->index), SLAB_BYTES, MADV_POPULATE_WRITE);
+	warm = slab && index >= SLABS_BY_FAULT && !madvise(slab_address(pool, slab->index), SLAB_BYTES, MADV_POPULATE_WRITE);
 	mutex_lock(&pool->lock);
 	if (slab)
 		slab_open(pool, slab, shift, warm);
