@@ -1,47 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crash.c - the crash explorer's command
+ * crash.c - the crash explorer's command: options, worker processes, the sum
  *
- * crash [--seconds S] [--states N] [--seed N] [--stride N] [--workload ID [--cut C]] [--block BYTES] [--kernel-every N] [--keep DIR]
- * Prints each violation with the command that shows it again, and at the end "states N workloads N violations N".
+ * Prints each violation with the command that shows it again, and at the end what was done. Exit status 0: no violation.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <spawn.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api/api_private.h"
+#include "base/broken.h"
 #include "crash.h"
 #include "ext4/super.h"
 #include "vfs/vfs.h"
 
-#define IMAGE_BYTES_1K (8u << 20)
-#define IMAGE_BYTES_4K (24u << 20)
-#define STALE_BYTE 0xEE  /* what the device holds where nothing was ever written */
-#define RANDOM_CUTS 2
-
-extern char **environ;
+#define BASES_MAX 32u
+#define CACHE_BYTES (8u << 20) /* small tables are soon made */
+#define JOBS_PER_PROCESSOR 5   /* an unmount waits for liburcu's thread, which sleeps for 10 ms at a time */
+#define STATES_SEEN (UINT64_C(1) << 24)
+#define CLEAN_SEEN (UINT64_C(1) << 22)
 
 static struct {
+	struct explorer_options explorer;
 	double seconds;
-	uint64_t states_max, seed, stride, only_workload, only_cut;
-	unsigned block_bytes, kernel_every;
-	const char *keep, *options, *program;
-} args = { .seconds = 10, .states_max = UINT64_MAX, .seed = 1, .stride = 1, .only_workload = UINT64_MAX,
-	   .only_cut = UINT64_MAX, .block_bytes = 1024, .options = "" };
+	uint64_t workloads_max, states_max, only_workload;
+	unsigned jobs;
+	const char *format;
+} args = {
+	.explorer = { .seed = 1, .only_cut = UINT64_MAX, .builds_per_workload = 1000, .e2fsck_every = 64, .nested_every = 16 },
+	.seconds = 60, .workloads_max = UINT64_MAX, .states_max = UINT64_MAX, .only_workload = UINT64_MAX,
+};
 
-static struct {
-	uint64_t states, workloads, violations, kernel_checks;
-} totals;
+static struct base bases[BASES_MAX];
+static unsigned base_count;
+static struct totals *totals;
+static double started;
 
-static char scratch[64]; /* a file for e2fsck and the kernel */
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- mounting ---- */
 
 static void quiet_log(void *arg, int level, const char *text)
 {
@@ -61,387 +72,252 @@ int crash_open(struct block_device *dev, const char *options, struct uext4_fs **
 	if (!*fs_out)
 		return -ENOMEM;
 	options_init(&opt);
+	opt.cache_bytes = CACHE_BYTES;
 	err = options_parse(&opt, options, error);
 	if (!err)
 		err = vfs_mount(dev, &opt, &log, "crash", false, &(*fs_out)->vfs);
 	options_exit(&opt);
-	if (err)
+	if (err) {
 		free(*fs_out);
+		*fs_out = NULL;
+	}
 	return err;
 }
 
-static int run_program(char *const argv[])
-{
-	posix_spawn_file_actions_t files;
-	pid_t child;
-	int status, err;
+/* ---- which workloads ---- */
 
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	err = posix_spawnp(&child, argv[0], &files, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&files);
-	if (err || waitpid(child, &status, 0) < 0)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+static uint64_t round_robin(uint64_t n, uint64_t count, uint64_t first)
+{
+	return first + n % count;
 }
 
-static int put_file(const char *path, const void *bytes, size_t len)
+/* Of four one is short, two are pairs, one is random; each on the next format. A prime step through the pairs mixes them. */
+static void nth_workload(uint64_t n, const struct base **base_out, uint64_t *id_out)
 {
-	int fd = open(path, O_WRONLY | O_CREAT, 0600);
-	ssize_t put = fd < 0 ? -1 : pwrite(fd, bytes, len, 0);
+	uint64_t pairs = workload_systematic() - workload_short(), seed = args.explorer.seed;
 
-	if (fd >= 0)
-		close(fd);
-	return put == (ssize_t)len ? 0 : -EIO;
+	*base_out = &bases[n % base_count];
+	n /= base_count;
+	if (args.only_workload != UINT64_MAX)
+		*id_out = args.only_workload;
+	else if (n % 4 == 0)
+		*id_out = round_robin(n / 4 + (seed - 1) * 61, workload_short(), 0);
+	else if (n % 4 == 3)
+		*id_out = workload_systematic() + (seed << 32) + n;
+	else
+		*id_out = round_robin((n + seed * 104729) * 7919, pairs, workload_short());
 }
 
-static int get_file(const char *path, void *bytes, size_t len)
+static bool is_over(uint64_t n)
 {
-	int fd = open(path, O_RDONLY);
-	ssize_t got = fd < 0 ? -1 : pread(fd, bytes, len, 0);
-
-	if (fd >= 0)
-		close(fd);
-	return got == (ssize_t)len ? 0 : -EIO;
+	if (args.only_workload != UINT64_MAX)
+		return n >= base_count;
+	return n >= args.workloads_max || atomic_load(&totals->states) >= args.states_max || now() - started >= args.seconds;
 }
 
-static uint64_t image_bytes(void)
+static int work(struct place *place)
 {
-	return args.block_bytes == 1024 ? IMAGE_BYTES_1K : IMAGE_BYTES_4K;
-}
+	struct explorer ex;
 
-/* mke2fs over a device full of STALE_BYTE. */
-static uint8_t *blank_image(void)
-{
-	char block[16], *argv[] = { "mke2fs", "-q", "-F", "-t", "ext4", "-b", block, "-J", NULL, "-E", "nodiscard", scratch, NULL };
-	uint8_t *bytes = malloc(image_bytes());
-
-	snprintf(block, sizeof(block), "%u", args.block_bytes);
-	argv[8] = args.block_bytes == 1024 ? "size=1" : "size=4";
-	if (!bytes)
-		return NULL;
-	memset(bytes, STALE_BYTE, image_bytes());
-	if (put_file(scratch, bytes, image_bytes()) || run_program(argv) || get_file(scratch, bytes, image_bytes())) {
-		free(bytes);
-		return NULL;
+	if (explorer_open(&ex, &args.explorer, totals, place)) {
+		fprintf(stderr, "crash: no memory\n");
+		return 1;
 	}
-	return bytes;
-}
+	for (uint64_t n; !is_over(n = atomic_fetch_add(&totals->next, 1));) {
+		const struct base *base;
+		uint64_t id;
 
-/* The image that all workloads start from. */
-static int prepare_base(uint8_t **base_out)
-{
-	struct block_device *dev;
-	struct uext4_fs *fs;
-	int err, close_err;
-
-	*base_out = blank_image();
-	if (!*base_out)
-		return -EIO;
-	err = block_open_memory(image_bytes(), *base_out, &dev);
-	if (!err)
-		err = crash_open(dev, args.options, &fs);
-	if (err)
-		return err;
-	err = tree_prepare(fs);
-	close_err = uext4_close_fs(fs);
-	return err ? err : close_err;
-}
-
-/* ---- recording a workload ---- */
-
-static void run_free(struct run *run)
-{
-	for (unsigned i = 0; run->states && i <= run->workload.count; i++)
-		state_free(&run->states[i]);
-	free(run->states);
-	free(run->mark_at);
-	free(run->results);
-	free(run->before);
-}
-
-static int run_alloc(struct run *run, uint64_t id, const uint8_t *base)
-{
-	*run = (struct run){ .size_bytes = image_bytes() };
-	workload_make(id, &run->workload);
-	run->states = calloc(run->workload.count + 1, sizeof(*run->states));
-	run->mark_at = calloc(run->workload.count + 1, sizeof(*run->mark_at));
-	run->results = calloc(run->workload.count + 1, sizeof(*run->results));
-	run->before = malloc(run->size_bytes);
-	if (!run->states || !run->mark_at || !run->results || !run->before)
-		return -ENOMEM;
-	memcpy(run->before, base, run->size_bytes);
+		nth_workload(n, &base, &id);
+		explore_workload(&ex, base, id);
+	}
 	return 0;
 }
 
-static int record_ops(struct run *run, struct uext4_fs *fs)
-{
-	int err = state_take(fs, &run->states[0]);
+/* ---- worker processes ---- */
 
-	run->mark_at[0] = record_count(run->record);
-	for (unsigned i = 1; i <= run->workload.count && !err; i++) {
-		run->results[i] = op_run(fs, &run->workload.ops[i - 1]);
-		run->mark_at[i] = record_count(run->record);
-		err = state_take(fs, &run->states[i]);
-	}
-	return err;
+static void show_progress(bool last)
+{
+	if (!isatty(STDERR_FILENO))
+		return;
+	fprintf(stderr, "\r%" PRIu64 " states of %" PRIu64 " workloads, %" PRIu64 " violations, %.0f s%s", atomic_load(&totals->states),
+		atomic_load(&totals->workloads), atomic_load(&totals->violations), now() - started, last ? "\n" : " ");
 }
 
-/* On success run->record is open still, under *fs_out: closed by uext4_close_fs(). */
-static int record_run(struct run *run, uint8_t *live, struct uext4_fs **fs_out)
+static void worker_ended(const struct place *place, int status)
 {
-	struct block_device *memory;
-	int err = block_open_memory(run->size_bytes, live, &memory);
-
-	if (!err)
-		err = block_open_record(memory, &run->record);
-	if (!err)
-		err = crash_open(run->record, args.options, fs_out);
-	if (err)
-		return err;
-	err = record_ops(run, *fs_out);
-	return err;
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return;
+	atomic_fetch_add(&totals->violations, 1);
+	printf("violation: format %s workload %" PRIu64 " cut %" PRIu64 " variant %" PRIu64 ": the process ended by signal %d (%s)\n",
+	       place->format ? place->format : "?", place->workload, place->cut, place->variant, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+	printf("  again: %s --format %s --seed %" PRIu64 " --workload %" PRIu64 "\n", args.explorer.command,
+	       place->format ? place->format : "?", args.explorer.seed, place->workload);
 }
 
-/* ---- one crash state ---- */
-
-struct cut {
-	size_t at;
-	enum record_cut_kind kind;
-	uint64_t seed;
-};
-
-static void report(const struct run *run, const struct cut *cut, const char *what, const uint8_t *image)
+static int start_workers(pid_t *pids)
 {
-	char text[160], path[512];
-
-	totals.violations++;
-	printf("violation: workload %llu cut %zu kind %d: %s\n", (unsigned long long)run->workload.id, cut->at, cut->kind, what);
-	for (unsigned i = 0; i < run->workload.count; i++) {
-		op_print(&run->workload.ops[i], text, sizeof(text));
-		printf("  %3u  %s = %d  [log entry %zu]\n", i + 1, text, run->results[i + 1], run->mark_at[i + 1]);
-	}
-	if (args.keep) {
-		snprintf(path, sizeof(path), "%s/crash-%llu-%zu-%d.img", args.keep, (unsigned long long)run->workload.id, cut->at, cut->kind);
-		printf("  image: %s%s\n", path, put_file(path, image, run->size_bytes) ? " (not written)" : "");
-	}
-	printf("  again: %s --block %u --seed %llu --workload %llu --cut %zu%s%s --keep DIR\n", args.program, args.block_bytes,
-	       (unsigned long long)args.seed, (unsigned long long)run->workload.id, cut->at, *args.options ? " --options " : "", args.options);
 	fflush(stdout);
-}
-
-/* Mounts, reads and unmounts @image in place. NULL or what was wrong. */
-static const char *recover_by_uext4(uint8_t *image, uint64_t size, struct state *tree_out)
-{
-	static char text[128];
-	struct block_device *dev;
-	struct uext4_fs *fs;
-	int err = block_open_memory(size, image, &dev), close_err;
-
-	*tree_out = (struct state){ 0 };
-	if (!err)
-		err = crash_open(dev, args.options, &fs);
-	if (err) {
-		snprintf(text, sizeof(text), "uext4 does not mount it: %s", strerror(-err));
-		return text;
+	for (unsigned i = 0; i < args.jobs; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			_exit(work(&totals->places[i]));
+		if (pids[i] < 0)
+			return -errno;
 	}
-	err = state_take(fs, tree_out);
-	close_err = uext4_close_fs(fs);
-	if (!err && !close_err)
-		return NULL;
-	snprintf(text, sizeof(text), "%s: %s", err ? "reading the recovered tree" : "unmounting", strerror(err ? -err : -close_err));
-	return text;
+	return 0;
 }
 
-static const char *fsck(const uint8_t *image, uint64_t size)
+static void wait_for_workers(const pid_t *pids)
 {
-	char *argv[] = { "e2fsck", "-fn", scratch, NULL };
+	const struct timespec pause = { .tv_nsec = 50000000 };
 
-	if (put_file(scratch, image, size))
-		return "cannot write the scratch file";
-	return run_program(argv) ? "e2fsck -fn finds errors" : NULL;
-}
+	for (unsigned running = args.jobs; running;) {
+		int status;
+		pid_t child = waitpid(-1, &status, WNOHANG);
 
-/* The kernel recovers its own copy; both trees must be alike. */
-static const char *compare_with_kernel(uint8_t *crashed, uint64_t size, const struct state *ours)
-{
-	static char text[256];
-	char command[1024], why[160];
-	struct state theirs;
-	const char *wrong;
-
-	if (put_file(scratch, crashed, size))
-		return "cannot write the scratch file";
-	snprintf(command, sizeof(command), "mkdir -p %s.mnt && mount -o loop %s %s.mnt && umount %s.mnt && e2fsck -fn %s", scratch,
-		 scratch, scratch, scratch, scratch);
-	if (run_program((char *[]){ "sh", "-c", command, NULL }))
-		return "the kernel does not recover it to a clean image";
-	if (get_file(scratch, crashed, size))
-		return "cannot read the scratch file";
-	totals.kernel_checks++;
-	wrong = recover_by_uext4(crashed, size, &theirs);
-	if (!wrong && !state_same(ours, &theirs, why, sizeof(why))) {
-		snprintf(text, sizeof(text), "the kernel's recovery differs: %s", why);
-		wrong = text;
-	}
-	state_free(&theirs);
-	return wrong;
-}
-
-static void try_cut(const struct run *run, const struct cut *cut, uint8_t *image, uint8_t *copy)
-{
-	struct state tree;
-	const char *wrong;
-
-	memcpy(image, run->before, run->size_bytes);
-	record_build_image(run->record, cut->at, cut->kind, cut->seed, image);
-	memcpy(copy, image, run->size_bytes);
-	wrong = recover_by_uext4(image, run->size_bytes, &tree);
-	if (!wrong)
-		wrong = fsck(image, run->size_bytes);
-	if (!wrong)
-		wrong = oracle_check(run, cut->at, &tree);
-	totals.states++;
-	if (!wrong && args.kernel_every && totals.states % args.kernel_every == 0) {
-		memcpy(image, copy, run->size_bytes);
-		wrong = compare_with_kernel(image, run->size_bytes, &tree);
-	}
-	if (wrong)
-		report(run, cut, wrong, copy);
-	state_free(&tree);
-}
-
-static bool worth_cutting(const struct run *run, size_t at)
-{
-	const struct record_entry *e;
-
-	if (args.only_cut != UINT64_MAX)
-		return at == args.only_cut;
-	if (at == record_count(run->record))
-		return true;
-	e = record_get(run->record, at);
-	return !e->is_mark;
-}
-
-static void explore(const struct run *run, uint8_t *image, uint8_t *copy)
-{
-	size_t end = record_count(run->record);
-
-	for (size_t at = run->mark_at[0]; at <= end && totals.states < args.states_max; at++) {
-		if (!worth_cutting(run, at))
+		if (child <= 0) {
+			show_progress(false);
+			nanosleep(&pause, NULL);
 			continue;
-		try_cut(run, &(struct cut){ at, RECORD_CUT_KEEPS_ALL, 0 }, image, copy);
-		try_cut(run, &(struct cut){ at, RECORD_CUT_DROPS_UNFLUSHED, 0 }, image, copy);
-		for (uint64_t i = 0; i < RANDOM_CUTS; i++)
-			try_cut(run, &(struct cut){ at, RECORD_CUT_RANDOM, args.seed * 1000003 + at * 31 + i }, image, copy);
+		}
+		for (unsigned i = 0; i < args.jobs; i++)
+			if (pids[i] == child)
+				worker_ended(&totals->places[i], status);
+		running--;
 	}
+	show_progress(true);
 }
 
-static int one_workload(uint64_t id, const uint8_t *base, uint8_t *live, uint8_t *image, uint8_t *copy)
+/* ---- the command ---- */
+
+#ifdef UEXT4_BROKEN
+enum broken broken_now;
+
+static bool choose_broken(const char *name)
 {
-	struct uext4_fs *fs = NULL;
-	struct run run;
-	int err = run_alloc(&run, id, base);
+	static const char *const names[] = {
+		[BROKEN_NO_FLUSH] = "noflush", [BROKEN_NO_REVOKE] = "norevoke", [BROKEN_NO_WAIT] = "nowait",
+		[BROKEN_EARLY_SIZE] = "earlysize",
+	};
 
-	memcpy(live, base, image_bytes());
-	if (!err)
-		err = record_run(&run, live, &fs);
-	if (!err)
-		explore(&run, image, copy);
-	if (fs) {
-		int close_err = uext4_close_fs(fs);
-
-		err = err ? err : close_err;
-	}
-	run_free(&run);
-	totals.workloads++;
-	if (err) {
-		printf("violation: workload %llu: %s while running it\n", (unsigned long long)id, strerror(-err));
-		totals.violations++;
-	}
-	return err;
+	for (unsigned i = 1; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			broken_now = (enum broken)i;
+	return broken_now != BROKEN_NOTHING;
 }
-
-static double now(void)
+#else
+static bool choose_broken(const char *name)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	(void)name;
+	return false;
 }
+#endif
 
-/* Systematic ones with random ones between; the seed chooses where it starts, the stride leaves others to other processes. */
-static uint64_t nth_workload(uint64_t n)
+static int usage(void)
 {
-	uint64_t systematic = workload_systematic();
-
-	if (args.only_workload != UINT64_MAX)
-		return args.only_workload;
-	n = n * args.stride + args.seed;
-	/* A prime step walks all of them in an order that mixes the kinds. */
-	return n % 4 == 3 ? systematic + n : n * 7919 % systematic;
+	fprintf(stderr, "usage: crash [--seconds S] [--states N] [--workloads N] [--seed N] [--jobs N] [--format NAME]\n"
+			"             [--workload ID [--cut C]] [--builds N] [--kernel-every N] [--e2fsck-every N]\n"
+			"             [--nested-every N] [--keep DIR]\n");
+	return 2;
 }
 
 static int parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "seconds", 1, NULL, 's' }, { "states", 1, NULL, 'n' }, { "seed", 1, NULL, 'S' }, { "stride", 1, NULL, 't' },
-		{ "workload", 1, NULL, 'w' }, { "cut", 1, NULL, 'c' }, { "block", 1, NULL, 'b' }, { "kernel-every", 1, NULL, 'k' },
-		{ "keep", 1, NULL, 'K' }, { "options", 1, NULL, 'o' }, { NULL, 0, NULL, 0 } };
+		{ "seconds", 1, NULL, 's' }, { "states", 1, NULL, 'n' }, { "workloads", 1, NULL, 'N' }, { "seed", 1, NULL, 'S' },
+		{ "jobs", 1, NULL, 'j' }, { "format", 1, NULL, 'f' }, { "workload", 1, NULL, 'w' }, { "cut", 1, NULL, 'c' },
+		{ "builds", 1, NULL, 'B' }, { "kernel-every", 1, NULL, 'k' }, { "e2fsck-every", 1, NULL, 'e' },
+		{ "nested-every", 1, NULL, 'r' }, { "keep", 1, NULL, 'K' }, { "break", 1, NULL, 'b' }, { NULL, 0, NULL, 0 } };
+	struct explorer_options *ex = &args.explorer;
 	int c;
 
-	args.program = argv[0];
+	ex->command = argv[0];
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's': args.seconds = atof(optarg); break;
 		case 'n': args.states_max = strtoull(optarg, NULL, 0); break;
-		case 'S': args.seed = strtoull(optarg, NULL, 0); break;
-		case 't': args.stride = strtoull(optarg, NULL, 0); break;
+		case 'N': args.workloads_max = strtoull(optarg, NULL, 0); break;
+		case 'S': ex->seed = strtoull(optarg, NULL, 0); break;
+		case 'j': args.jobs = (unsigned)strtoul(optarg, NULL, 0); break;
+		case 'f': args.format = optarg; break;
 		case 'w': args.only_workload = strtoull(optarg, NULL, 0); break;
-		case 'c': args.only_cut = strtoull(optarg, NULL, 0); break;
-		case 'b': args.block_bytes = (unsigned)strtoul(optarg, NULL, 0); break;
-		case 'k': args.kernel_every = (unsigned)strtoul(optarg, NULL, 0); break;
-		case 'K': args.keep = optarg; break;
-		case 'o': args.options = optarg; break;
+		case 'c': ex->only_cut = strtoull(optarg, NULL, 0); break;
+		case 'B': ex->builds_per_workload = strtoull(optarg, NULL, 0); break;
+		case 'k': ex->kernel_every = (unsigned)strtoul(optarg, NULL, 0); break;
+		case 'e': ex->e2fsck_every = (unsigned)strtoul(optarg, NULL, 0); break;
+		case 'r': ex->nested_every = (unsigned)strtoul(optarg, NULL, 0); break;
+		case 'K': ex->keep = optarg; break;
+		case 'b':
+			if (!choose_broken(optarg))
+				return -1;
+			break;
 		default: return -1;
 		}
 	}
-	return optind == argc && (args.block_bytes == 1024 || args.block_bytes == 4096) ? 0 : -1;
+	if (!args.jobs)
+		args.jobs = JOBS_PER_PROCESSOR * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	args.jobs = min_of(args.jobs, JOBS_MAX);
+	if (args.only_workload != UINT64_MAX)
+		ex->builds_per_workload = UINT64_MAX;
+	return optind == argc ? 0 : -1;
+}
+
+/* Those whose name is one of the words of --format, or all. */
+static bool is_wanted(const struct format *format)
+{
+	size_t len = strlen(format->name);
+
+	for (const char *at = args.format; at && *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == len && !strncmp(at, format->name, len))
+			return true;
+	return !args.format;
+}
+
+static int prepare(void)
+{
+	for (unsigned i = 0; i < format_count && base_count < BASES_MAX; i++) {
+		int err;
+
+		if (!is_wanted(&formats[i]))
+			continue;
+		err = base_prepare(&formats[i], &bases[base_count++]);
+		if (err) {
+			fprintf(stderr, "crash: cannot prepare the image of %s: %s\n", formats[i].name, strerror(-err));
+			return err;
+		}
+	}
+	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (totals == MAP_FAILED)
+		return -ENOMEM;
+	totals->states_seen = seen_create(STATES_SEEN);
+	totals->clean_seen = seen_create(CLEAN_SEEN);
+	return totals->states_seen && totals->clean_seen ? 0 : -ENOMEM;
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t *base = NULL, *live, *image, *copy;
-	double begin = now();
-	uint64_t n = 0;
+	pid_t pids[JOBS_MAX];
 	int err;
 
-	if (parse(argc, argv)) {
-		fprintf(stderr, "usage: crash [--seconds S] [--states N] [--seed N] [--stride N] [--workload ID] [--cut C] "
-				"[--block 1024|4096] [--kernel-every N] [--options O] [--keep DIR]\n");
-		return 2;
-	}
-	snprintf(scratch, sizeof(scratch), "/dev/shm/uext4-crash-%d", (int)getpid());
-	err = prepare_base(&base);
-	live = malloc(image_bytes());
-	image = malloc(image_bytes());
-	copy = malloc(image_bytes());
-	if (err || !live || !image || !copy) {
-		fprintf(stderr, "crash: cannot prepare the image: %s\n", strerror(err ? -err : ENOMEM));
+	/* e2fsprogs' clock stands still like ours. */
+	setenv("E2FSPROGS_FAKE_TIME", "1700000000", 1);
+	if (parse(argc, argv))
+		return usage();
+	if (prepare())
+		return 1;
+	if (!base_count)
+		return usage();
+	started = now();
+	err = start_workers(pids);
+	if (err) {
+		fprintf(stderr, "crash: cannot start a process: %s\n", strerror(-err));
 		return 1;
 	}
-	do
-		one_workload(nth_workload(n++), base, live, image, copy);
-	while (args.only_workload == UINT64_MAX && now() - begin < args.seconds && totals.states < args.states_max);
-	printf("states %llu workloads %llu kernel %llu violations %llu\n", (unsigned long long)totals.states,
-	       (unsigned long long)totals.workloads, (unsigned long long)totals.kernel_checks, (unsigned long long)totals.violations);
-	unlink(scratch);
-	snprintf(scratch + strlen(scratch), sizeof(scratch) - strlen(scratch), ".mnt");
-	rmdir(scratch);
-	free(base);
-	free(live);
-	free(image);
-	free(copy);
-	return totals.violations ? 1 : 0;
+	wait_for_workers(pids);
+	printf("states %" PRIu64 " workloads %" PRIu64 " violations %" PRIu64 "\n", totals->states, totals->workloads, totals->violations);
+	printf("judged %" PRIu64 ", %" PRIu64 " images by e2fsck, %" PRIu64 " after a second cut, %" PRIu64 " against e2fsck's recovery, %"
+	       PRIu64 " against the kernel's; %.0f s\n", totals->tried, totals->fscks, totals->nested, totals->e2fsck, totals->kernel,
+	       now() - started);
+	return totals->violations ? 1 : 0;
 }

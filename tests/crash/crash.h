@@ -2,14 +2,23 @@
 /*
  * crash.h - the crash explorer: what a power cut may leave, recovered and held against what was promised
  *
- * A workload is a short sequence of operations. It runs on a recording device; after each operation the live tree is
- * remembered (a *state*). Then the log of writes is cut at every place; between flushes writes are lost, torn and reordered.
- * Each image so built is mounted and unmounted by uext4, checked by e2fsck, and its tree is held against the states:
+ * A workload is a sequence of operations. It runs on a recording device, unmount included; after each operation the live
+ * tree is remembered (a *state*). Then the log of writes is cut at every place; between flushes writes are lost, torn
+ * between sectors and reordered. Each image so built, a *crash state*, is mounted and unmounted by uext4, checked by
+ * e2fsck, and its tree is held against the states:
  *
  * C1  Names, types, link counts, modes, xattrs and symlinks are those of one state between the last operation that
- *     was made durable and the one in progress.
- * C2  A byte of a file is what some state in that range has there; it is zero only where one of them changes it.
- * C3  Where no state in the range changes a file, size and bytes are exact.
+ *     was made durable and the one in progress. So a rename is there as a whole or not at all.
+ * C2  A byte of a file is what some state in that range has there: what was written, or a zero where one of them has
+ *     a zero. Nothing that the device held before shows, nor what other files held.
+ * C3  The size of a file lies between the smallest and the largest of the range.
+ *
+ * What is not tried: the superblock torn in its middle. Its checksum lies in another sector than what changes, so no driver
+ * can do anything about it, and none mounts that: ext4 takes these 1024 bytes to be written as one.
+ *
+ * Of a sample the recovery is cut too, and of a sample the kernel and e2fsck recover a copy: all trees must be alike.
+ *
+ * Time and chance come from the workload (clock.c), so that a run repeats and alike states are alike to the byte.
  */
 #ifndef UEXT4_TESTS_CRASH_CRASH_H
 #define UEXT4_TESTS_CRASH_CRASH_H
@@ -21,16 +30,21 @@
 #include "block/record.h"
 #include "uext4.h"
 
+/* ---- workload.c: which operations are tried, and doing them ---- */
+
 enum op_kind {
-	OP_CREATE, OP_WRITE, OP_APPEND, OP_OSYNC_WRITE, OP_FALLOC, OP_FALLOC_KEEP, OP_PUNCH, OP_ZERO, OP_COLLAPSE, OP_INSERT,
-	OP_TRUNCATE, OP_LINK, OP_UNLINK, OP_RENAME, OP_EXCHANGE, OP_MKDIR, OP_RMDIR, OP_SYMLINK, OP_SETXATTR,
-	OP_REMOVEXATTR, OP_FSYNC, OP_FDATASYNC, OP_SYNC, OP_KINDS
+	OP_CREATE, OP_WRITE, OP_APPEND, OP_OSYNC_WRITE, OP_UNCACHED_WRITE, OP_DIRTY_PAGES,
+	OP_FALLOC, OP_FALLOC_KEEP, OP_PUNCH, OP_ZERO, OP_COLLAPSE, OP_INSERT, OP_TRUNCATE,
+	OP_LINK, OP_UNLINK, OP_RENAME, OP_EXCHANGE, OP_MKDIR, OP_RMDIR, OP_SYMLINK, OP_CHMOD, OP_SETXATTR, OP_REMOVEXATTR,
+	OP_HOLD, OP_HELD_APPEND,      /* a file that stays open, also when it is unlinked */
+	OP_START_WRITEBACK, OP_WRITEBACK, OP_COMMIT, /* what the flusher and the journal's timer do by themselves */
+	OP_FSYNC, OP_FDATASYNC, OP_SYNC, OP_UNMOUNT, OP_KINDS
 };
 
 struct op {
 	enum op_kind kind;
 	const char *a, *b;       /* paths; b for link, rename, exchange */
-	uint64_t pos, len;
+	uint64_t pos, len;       /* bytes; of OP_CHMOD pos is the mode */
 	unsigned fill;           /* byte value that marks what it writes */
 };
 
@@ -38,26 +52,40 @@ struct op {
 
 struct workload {
 	uint64_t id;
+	uint32_t unit;           /* bytes of a block */
+	bool late;               /* the device completes writes late (late.c) */
+	unsigned first_cut_op;   /* cuts before this operation returned are tried by another workload */
 	unsigned count;
 	struct op ops[WORKLOAD_OPS_MAX];
 };
 
-/* Workloads 0 .. workload_systematic() - 1 are all sequences of one and two operations with each kind of sync after each;
- * higher ids are long random ones with the id as seed. */
+/*
+ * Ids 0 .. workload_short() - 1 are the named ones and all sequences of one operation with each kind of sync after it;
+ * up to workload_systematic() - 1 follow all sequences of two; higher ids are long random ones with the id as seed.
+ */
+uint64_t workload_short(void);
 uint64_t workload_systematic(void);
-void workload_make(uint64_t id, struct workload *w);
+void workload_make(uint64_t id, uint32_t unit, struct workload *w);
 void op_print(const struct op *op, char *buf, size_t buf_bytes);
-/* Result of the operation; failures such as -ENOENT are part of a workload. */
-int op_run(struct uext4_fs *fs, const struct op *op);
-/* What every workload starts from. */
-int tree_prepare(struct uext4_fs *fs);
 
-/* ---- states ---- */
+/* A mounted file system and the files that operations hold open. */
+struct session {
+	struct uext4_fs *fs;
+	struct uext4_file *held;
+};
+
+/* Result of the operation; failures such as -ENOENT are part of a workload. OP_UNMOUNT ends the session. */
+int op_run(struct session *s, const struct op *op);
+/* What every workload starts from. @tight: with hardly a block left free, so that what is freed is soon used again. */
+int tree_prepare(struct session *s, uint32_t unit, bool tight);
+#define FILLER_NAME "filler" /* takes the room of a tight image; nobody reads it */
+
+/* ---- state.c: a whole tree in memory ---- */
 
 struct state_node {
 	char *path;
 	uint64_t ino, size;
-	uint32_t mode, nlink;
+	uint32_t generation, mode, nlink;
 	char *extra;             /* symlink target, or xattrs as text; NULL: none */
 	uint8_t *content;        /* regular files: size bytes */
 };
@@ -75,22 +103,138 @@ bool state_same_names(const struct state *a, const struct state *b);
 /* Also sizes and bytes; @why says what differs. */
 bool state_same(const struct state *a, const struct state *b, char *why, size_t why_bytes);
 
-/* ---- a recorded run ---- */
+/* ---- oracle.c ---- */
 
 struct run {
 	struct workload workload;
 	struct state *states;        /* count + 1: before the first operation, after each */
-	size_t *mark_at;             /* log entries when operation i had returned; [0] is the start */
+	size_t *mark_at;             /* log entries when operation i had returned; [0] is 0 */
 	int *results;
 	struct block_device *record; /* holds the log */
-	uint8_t *before;             /* what the device held when recording began */
-	uint64_t size_bytes;
 };
 
-/* C1 to C3 for a tree recovered from a cut before log entry @cut. NULL, or what is wrong (static buffer). */
+/* The states that a cut before log entry @cut may leave: [first, last], in *done the last operation that had returned. */
+void oracle_range(const struct run *run, size_t cut, unsigned *done_out, unsigned *first_out, unsigned *last_out);
+/* C1 to C3 for a tree recovered from that cut. NULL, or what is wrong (static buffer). */
 const char *oracle_check(const struct run *run, size_t cut, const struct state *recovered);
 
-/* ---- opening on a device of ours ---- */
+/* ---- format.c: the images that workloads start from ---- */
+
+struct format {
+	const char *name;
+	const char *mkfs;        /* arguments of mke2fs */
+	const char *options;     /* of the mount */
+	uint32_t block_bytes;
+	bool tight;
+};
+
+extern const struct format formats[];
+extern const unsigned format_count;
+
+#define CHUNK_BYTES 1024u        /* what is hashed and put back as one */
+#define IMAGE_BYTES_MAX (24u << 20)
+
+struct base {
+	const struct format *format;
+	uint64_t size_bytes;
+	uint8_t *bytes;          /* shared with child processes */
+	uint64_t *chunk_hash;
+	uint64_t hash;
+	uint32_t *log_blks;      /* of the journal, its superblock first */
+	uint32_t log_count;
+};
+
+/* Before this process has any threads. */
+int base_prepare(const struct format *format, struct base *base);
+
+/* ---- image.c: an image that knows what was changed in it ---- */
+
+struct image {
+	int fd;                  /* programs find it as image_path() */
+	uint8_t *bytes;
+	const struct base *base;
+	uint64_t *touched;       /* bit per chunk */
+	char path[32];
+};
+
+int image_open(struct image *image);
+void image_close(struct image *image);
+void image_use(struct image *image, const struct base *base);  /* starts from another base, or after others changed it */
+void image_reset(struct image *image);                         /* back to the base */
+void image_restore(struct image *image, uint64_t pos_bytes, uint64_t len_bytes); /* this part of it; whole chunks */
+void image_write(struct image *image, uint64_t pos_bytes, const void *bytes, size_t len_bytes); /* NULL: zeros */
+uint64_t image_hash(const struct image *image);                /* of all bytes */
+int image_device(struct image *image, struct block_device **dev_out);
+
+/* ---- late.c, borrow.c: devices for recording ---- */
+
+/* Completes writes after a while only, in their order. Takes @lower over. */
+int block_open_late(struct block_device *lower, struct block_device **dev_out);
+/* A device over @lower that leaves it open when it is closed. */
+int block_open_borrow(struct block_device *lower, struct block_device **dev_out);
+
+/* ---- seen.c: a set of hashes that processes share ---- */
+
+struct seen;
+struct seen *seen_create(uint64_t room); /* a power of two */
+bool seen_add(struct seen *seen, uint64_t hash); /* false: it is there already */
+bool seen_has(const struct seen *seen, uint64_t hash);
+uint64_t hash_mix(uint64_t a, uint64_t b);
+uint64_t hash_bytes(const void *bytes, size_t len_bytes); /* len a multiple of 64 */
+
+/* ---- judge.c: programs that look at an image ---- */
+
+int run_program(char *const argv[]); /* exit status, or -1 */
+const char *judge_fsck(const struct image *image);
+/* Each changes the image: image_use() it afterwards. NULL or what is wrong. */
+const char *judge_replay_by_kernel(const struct image *image);
+const char *judge_replay_by_e2fsck(const struct image *image);
+
+/* ---- explore.c ---- */
+
+struct explorer_options {
+	uint64_t seed;
+	uint64_t only_cut;             /* UINT64_MAX: all */
+	uint64_t builds_per_workload;  /* so many cuts and ways of losing writes are tried of each; many leave the same */
+	unsigned kernel_every, e2fsck_every, nested_every; /* of the states; 0: never */
+	const char *keep;              /* a folder for images of violations, or NULL */
+	const char *command;           /* as the user started it */
+};
+
+#define JOBS_MAX 64u
+
+/* Where a worker is, for who finds it dead. */
+struct place {
+	const char *format;
+	uint64_t workload, cut, variant;
+};
+
+/* Shared by all worker processes. */
+struct totals {
+	struct place places[JOBS_MAX];
+	_Atomic uint64_t next, workloads, violations;
+	_Atomic uint64_t tried, states;                  /* crash states judged; distinct ones of them */
+	_Atomic uint64_t fscks, nested, kernel, e2fsck;  /* how they were judged */
+	struct seen *states_seen, *clean_seen;
+};
+
+struct explorer {
+	const struct explorer_options *options;
+	struct totals *totals;
+	struct place *place;
+	const struct base *base;
+	struct image live, image;      /* under the recorded run; the crash state at hand */
+	struct seen *local;            /* images and ranges of states that this process has judged */
+	uint64_t nonce;                /* tells its workloads apart in there */
+	unsigned reported;
+};
+
+int explorer_open(struct explorer *ex, const struct explorer_options *options, struct totals *totals, struct place *place);
+void explore_workload(struct explorer *ex, const struct base *base, uint64_t id);
+
+/* ---- crash.c, clock.c ---- */
+
 int crash_open(struct block_device *dev, const char *options, struct uext4_fs **fs_out);
+void clock_set(int64_t seconds); /* what CLOCK_REALTIME says from now on */
 
 #endif

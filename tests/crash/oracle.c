@@ -14,10 +14,11 @@ static bool returned(const struct run *run, unsigned i, size_t cut)
 	return run->mark_at[i] <= cut;
 }
 
-static const struct state_node *find_ino(const struct state *s, uint64_t ino)
+/* The same file, under whatever name. A number is used again: the generation tells its lives apart. */
+static const struct state_node *find_file(const struct state *s, const struct state_node *file)
 {
-	for (size_t i = 0; i < s->count; i++)
-		if (s->nodes[i].ino == ino)
+	for (size_t i = 0; file && i < s->count; i++)
+		if (s->nodes[i].ino == file->ino && s->nodes[i].generation == file->generation)
 			return &s->nodes[i];
 	return NULL;
 }
@@ -41,8 +42,8 @@ static bool node_changed(const struct state_node *a, const struct state_node *b)
 	       (a->content && memcmp(a->content, b->content, a->size));
 }
 
-/* Did operation @m change what fsync of @path (which has inode @ino; 0: the root) makes durable? */
-static bool touches(const struct run *run, unsigned m, const char *path, uint64_t ino)
+/* Did operation @m change what fsync of @path, which is @file (NULL: the root), makes durable? */
+static bool touches(const struct run *run, unsigned m, const char *path, const struct state_node *file)
 {
 	const struct op *op = &run->workload.ops[m - 1];
 
@@ -50,7 +51,7 @@ static bool touches(const struct run *run, unsigned m, const char *path, uint64_
 		return false;
 	if (in_directory(op->a, path) || in_directory(op->b, path))
 		return !state_same_names(&run->states[m - 1], &run->states[m]);
-	return ino && node_changed(find_ino(&run->states[m - 1], ino), find_ino(&run->states[m], ino));
+	return file && node_changed(find_file(&run->states[m - 1], file), find_file(&run->states[m], file));
 }
 
 /* fsync after operation @i commits the last transaction that changed the inode, and with it all before that. */
@@ -60,7 +61,7 @@ static unsigned names_promised_by_fsync(const struct run *run, unsigned i)
 	const struct state_node *node = state_find(&run->states[i], path);
 
 	for (unsigned m = i; m > 0; m--)
-		if (touches(run, m, path, node ? node->ino : 0))
+		if (touches(run, m, path, node))
 			return m;
 	return 0;
 }
@@ -75,7 +76,7 @@ static unsigned first_possible(const struct run *run, unsigned done)
 
 		if (run->results[i])
 			continue;
-		if (kind == OP_SYNC)
+		if (kind == OP_SYNC || kind == OP_UNMOUNT)
 			first = i;
 		if (kind == OP_FSYNC || kind == OP_OSYNC_WRITE) {
 			m = names_promised_by_fsync(run, i);
@@ -86,7 +87,7 @@ static unsigned first_possible(const struct run *run, unsigned done)
 }
 
 /* The last state from which on this file's data is promised: a sync of all, or fsync, fdatasync, O_SYNC of it. */
-static unsigned data_promised(const struct run *run, uint64_t ino, unsigned done)
+static unsigned data_promised(const struct run *run, const struct state_node *file, unsigned done)
 {
 	for (unsigned i = done; i > 0; i--) {
 		const struct op *op = &run->workload.ops[i - 1];
@@ -94,12 +95,12 @@ static unsigned data_promised(const struct run *run, uint64_t ino, unsigned done
 
 		if (run->results[i])
 			continue;
-		if (op->kind == OP_SYNC)
+		if (op->kind == OP_SYNC || op->kind == OP_UNMOUNT)
 			return i;
 		if (op->kind != OP_FSYNC && op->kind != OP_FDATASYNC && op->kind != OP_OSYNC_WRITE)
 			continue;
 		node = state_find(&run->states[i], op->a);
-		if (node && node->ino == ino)
+		if (node && node->ino == file->ino && node->generation == file->generation)
 			return i;
 	}
 	return 0;
@@ -107,39 +108,57 @@ static unsigned data_promised(const struct run *run, uint64_t ino, unsigned done
 
 /* The file as each state of the range has it; NULL where it is not there. */
 struct file_range {
+	const struct run *run;
 	unsigned first, last;
+	unsigned committed; /* the journal holds all operations up to this one */
 	const struct state_node *at[WORKLOAD_OPS_MAX + 1];
 };
 
+/* Operation @i changed the file through the journal, and the journal holds it: no state before shows where it differs. */
+static bool settles(const struct file_range *r, unsigned i)
+{
+	enum op_kind kind = r->run->workload.ops[i - 1].kind;
+
+	return i > r->first && i <= r->committed && kind >= OP_FALLOC && kind <= OP_TRUNCATE && !r->run->results[i] &&
+	       r->at[i] && r->at[i - 1];
+}
+
+static int byte_at(const struct state_node *n, uint64_t off)
+{
+	return n && off < n->size ? n->content[off] : -1;
+}
+
+/* Operation @i cut the file in the byte's block: the rest of the block is zeroed in place, before or after the size moves. */
+static bool cuts_block(const struct file_range *r, unsigned i, uint64_t off)
+{
+	uint32_t unit = r->run->workload.unit;
+
+	return i > r->first && r->run->workload.ops[i - 1].kind == OP_TRUNCATE && byte_at(r->at[i - 1], off) >= 0 && r->at[i] &&
+	       off >= r->at[i]->size && off / unit == r->at[i]->size / unit;
+}
+
 static bool byte_allowed(const struct file_range *r, uint64_t off, uint8_t byte)
 {
-	bool seen = false, changes = false;
-	uint8_t value = 0;
-
-	for (unsigned i = r->first; i <= r->last; i++) {
-		const struct state_node *n = r->at[i];
-		bool there = n && off < n->size;
-
-		if (there && n->content[off] == byte)
+	for (unsigned i = r->last + 1; i-- > r->first;) {
+		if (byte_at(r->at[i], off) == byte || (!byte && cuts_block(r, i, off)))
 			return true;
-		changes |= !there || (seen && n->content[off] != value);
-		if (there) {
-			value = n->content[off];
-			seen = true;
-		}
+		if (settles(r, i) && byte_at(r->at[i - 1], off) != byte_at(r->at[i], off))
+			return false;
 	}
-	return byte == 0 && changes;
+	return false;
 }
 
 static bool size_allowed(const struct file_range *r, uint64_t size)
 {
 	uint64_t least = UINT64_MAX, most = 0;
 
-	for (unsigned i = r->first; i <= r->last; i++) {
+	for (unsigned i = r->last + 1; i-- > r->first;) {
 		if (!r->at[i])
 			continue;
 		least = r->at[i]->size < least ? r->at[i]->size : least;
 		most = r->at[i]->size > most ? r->at[i]->size : most;
+		if (settles(r, i) && r->at[i - 1]->size != r->at[i]->size)
+			break;
 	}
 	return size >= least && size <= most;
 }
@@ -162,20 +181,20 @@ static const char *check_file(const struct file_range *r, const struct state_nod
 }
 
 /* C2, C3 for every file, with the names of state @j. */
-static const char *check_data(const struct run *run, unsigned done, unsigned last, const struct state *j,
+static const char *check_data(const struct run *run, unsigned done, unsigned first, unsigned last, const struct state *j,
 			      const struct state *recovered)
 {
 	for (size_t i = 0; i < recovered->count; i++) {
 		const struct state_node *got = &recovered->nodes[i];
-		uint64_t ino = j->nodes[i].ino;
-		struct file_range r = { .last = last };
+		const struct state_node *file = &j->nodes[i];
+		struct file_range r = { .run = run, .last = last, .committed = first };
 		const char *wrong;
 
 		if (!S_ISREG(got->mode))
 			continue;
-		r.first = data_promised(run, ino, done);
+		r.first = data_promised(run, file, done);
 		for (unsigned k = r.first; k <= last; k++)
-			r.at[k] = find_ino(&run->states[k], ino);
+			r.at[k] = find_file(&run->states[k], file);
 		wrong = check_file(&r, got);
 		if (wrong)
 			return wrong;
@@ -196,22 +215,30 @@ static void describe(const struct state *s, char *buf, size_t buf_bytes)
 	}
 }
 
-const char *oracle_check(const struct run *run, size_t cut, const struct state *recovered)
+void oracle_range(const struct run *run, size_t cut, unsigned *done_out, unsigned *first_out, unsigned *last_out)
 {
-	unsigned done = 0, first, last;
-	const char *wrong = NULL;
-	bool names_fit = false;
-	char tree[300];
+	unsigned done = 0;
 
 	while (done < run->workload.count && returned(run, done + 1, cut))
 		done++;
-	first = first_possible(run, done);
-	last = done < run->workload.count ? done + 1 : done;
+	*done_out = done;
+	*first_out = first_possible(run, done);
+	*last_out = done < run->workload.count ? done + 1 : done;
+}
+
+const char *oracle_check(const struct run *run, size_t cut, const struct state *recovered)
+{
+	const char *wrong = NULL;
+	unsigned done, first, last;
+	bool names_fit = false;
+	char tree[300];
+
+	oracle_range(run, cut, &done, &first, &last);
 	for (unsigned j = first; j <= last; j++) {
 		if (!state_same_names(recovered, &run->states[j]))
 			continue;
 		names_fit = true;
-		wrong = check_data(run, done, last, &run->states[j], recovered);
+		wrong = check_data(run, done, first, last, &run->states[j], recovered);
 		if (!wrong)
 			return NULL;
 	}

@@ -41,6 +41,8 @@ static int read_content(struct uext4_fs *fs, struct state_node *node)
 	ssize_t got;
 	int err;
 
+	if (!strcmp(node->path, FILLER_NAME))
+		node->size = 0;
 	if (node->size > FILE_BYTES_MAX)
 		return -EFBIG;
 	node->content = malloc(node->size + 1);
@@ -73,7 +75,8 @@ static int read_extra(struct uext4_fs *fs, struct state_node *node)
 	node->extra = malloc(64);
 	if (!node->extra)
 		return -ENOMEM;
-	snprintf(node->extra, 64, "user.x %zd bytes of %d to %d", len, len ? value[0] : 0, len ? value[len - 1] : 0);
+	memset(value + len, 0, sizeof(value) - (size_t)len);
+	snprintf(node->extra, 64, "user.x %zd bytes, %016llx", len, (unsigned long long)hash_bytes(value, sizeof(value)));
 	return 0;
 }
 
@@ -94,6 +97,7 @@ static int take_node(struct uext4_fs *fs, const char *path, struct state *out)
 	if (err)
 		return err;
 	node->ino = attr.ino;
+	node->generation = attr.generation;
 	node->mode = attr.mode;
 	node->nlink = attr.nlink;
 	node->size = attr.size;

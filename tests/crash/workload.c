@@ -6,31 +6,45 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/api_private.h"
+#include "block/random.h"
+#include "cache/cache.h"
 #include "crash.h"
+#include "ext4/fs.h"
+#include "jbd2/jbd2.h"
 
-#define BLOCK 1024u
 #define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* A position or length in the tables below: blocks of the image, and bytes. */
+#define B(blocks, bytes) ((uint64_t)(blocks) << 32 | (bytes))
+
+#define WRITE_BYTES_MAX (256u << 10)
+#define UNCACHED_BYTES (130u << 10) /* what is smaller goes through the cache */
 
 /* The single operations of the systematic set, on the tree of tree_prepare(). */
 static const struct op basic[] = {
 	{ OP_CREATE, "new", NULL, 0, 0, 0 },
 	{ OP_CREATE, "d/new", NULL, 0, 0, 0 },
-	{ OP_WRITE, "a", NULL, 0, BLOCK, 0 },
-	{ OP_WRITE, "a", NULL, BLOCK + 100, 2000, 0 },
-	{ OP_WRITE, "a", NULL, 20 * BLOCK, 3 * BLOCK, 0 },
-	{ OP_WRITE, "sparse", NULL, 3 * BLOCK, 2 * BLOCK, 0 },
+	{ OP_WRITE, "a", NULL, 0, B(1, 0), 0 },
+	{ OP_WRITE, "a", NULL, B(1, 100), 2000, 0 },
+	{ OP_WRITE, "a", NULL, B(20, 0), B(3, 0), 0 },
+	{ OP_WRITE, "sparse", NULL, B(3, 0), B(2, 0), 0 },
 	{ OP_APPEND, "a", NULL, 0, 700, 0 },
-	{ OP_APPEND, "empty", NULL, 0, 5 * BLOCK, 0 },
-	{ OP_OSYNC_WRITE, "a", NULL, 2 * BLOCK, BLOCK, 0 },
-	{ OP_FALLOC, "a", NULL, 2 * BLOCK, 20 * BLOCK, 0 },
-	{ OP_FALLOC_KEEP, "empty", NULL, 0, 20 * BLOCK, 0 },
-	{ OP_PUNCH, "a", NULL, BLOCK + 10, 3 * BLOCK, 0 },
-	{ OP_ZERO, "a", NULL, BLOCK / 2, 3 * BLOCK, 0 },
-	{ OP_COLLAPSE, "a", NULL, BLOCK, 2 * BLOCK, 0 },
-	{ OP_INSERT, "a", NULL, BLOCK, 2 * BLOCK, 0 },
+	{ OP_APPEND, "empty", NULL, 0, B(5, 0), 0 },
+	{ OP_OSYNC_WRITE, "a", NULL, B(2, 0), B(1, 0), 0 },
+	{ OP_UNCACHED_WRITE, "empty", NULL, 0, UNCACHED_BYTES, 0 },
+	{ OP_UNCACHED_WRITE, "a", NULL, B(4, 0), UNCACHED_BYTES, 0 },
+	{ OP_DIRTY_PAGES, "a", NULL, B(1, 0), B(4, 0), 0 },
+	{ OP_DIRTY_PAGES, "sparse", NULL, 0, B(10, 0), 0 },
+	{ OP_FALLOC, "a", NULL, B(2, 0), B(20, 0), 0 },
+	{ OP_FALLOC_KEEP, "empty", NULL, 0, B(20, 0), 0 },
+	{ OP_PUNCH, "a", NULL, B(1, 10), B(3, 0), 0 },
+	{ OP_ZERO, "a", NULL, 500, B(3, 0), 0 },
+	{ OP_COLLAPSE, "a", NULL, B(1, 0), B(2, 0), 0 },
+	{ OP_INSERT, "a", NULL, B(1, 0), B(2, 0), 0 },
 	{ OP_TRUNCATE, "a", NULL, 0, 0, 0 },
-	{ OP_TRUNCATE, "a", NULL, BLOCK + 77, 0, 0 },
-	{ OP_TRUNCATE, "a", NULL, 40 * BLOCK, 0, 0 },
+	{ OP_TRUNCATE, "a", NULL, B(1, 77), 0, 0 },
+	{ OP_TRUNCATE, "a", NULL, B(40, 0), 0, 0 },
 	{ OP_LINK, "a", "d/link", 0, 0, 0 },
 	{ OP_UNLINK, "a", NULL, 0, 0, 0 },
 	{ OP_UNLINK, "linked", NULL, 0, 0, 0 },
@@ -43,23 +57,72 @@ static const struct op basic[] = {
 	{ OP_RMDIR, "e", NULL, 0, 0, 0 },
 	{ OP_SYMLINK, "sym", NULL, 0, 30, 0 },
 	{ OP_SYMLINK, "longsym", NULL, 0, 200, 0 },
+	{ OP_CHMOD, "a", NULL, 0600, 0, 0 },
 	{ OP_SETXATTR, "a", NULL, 0, 20, 0 },
 	{ OP_SETXATTR, "a", NULL, 0, 600, 0 },
+	{ OP_SETXATTR, "d", NULL, 0, 600, 0 },
 	{ OP_REMOVEXATTR, "b", NULL, 0, 0, 0 },
+	{ OP_HOLD, "a", NULL, 0, 0, 0 },
+	{ OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
+	{ OP_COMMIT, "/", NULL, 0, 0, 0 },
 };
 static const enum op_kind syncs[] = { OP_KINDS, OP_FSYNC, OP_FDATASYNC, OP_SYNC }; /* OP_KINDS: none */
 
+/* What took some thought, or showed a mistake once. */
+#define NAMED_OPS_MAX 16u
+static const struct {
+	bool late;
+	struct op ops[NAMED_OPS_MAX];
+} named[] = {
+	/* J3: a directory's block, in the log as such, is freed and used again for data. */
+	{ false, { { OP_MKDIR, "m", NULL, 0, 0, 0 }, { OP_CREATE, "m/x", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
+		   { OP_UNLINK, "m/x", NULL, 0, 0, 0 }, { OP_RMDIR, "m", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
+		   { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 }, { OP_FSYNC, "empty", NULL, 0, 0, 0 },
+		   { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 }, { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
+	/* The same with a block of xattrs. */
+	{ false, { { OP_SETXATTR, "a", NULL, 0, 600, 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 }, { OP_REMOVEXATTR, "a", NULL, 0, 0, 0 },
+		   { OP_FSYNC, "a", NULL, 0, 0, 0 }, { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 },
+		   { OP_FSYNC, "empty", NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 },
+		   { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
+	/* W1, W2: a commit while data is on its way. */
+	{ true, { { OP_WRITE, "sparse", NULL, B(2, 0), B(6, 0), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
+		  { OP_COMMIT, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 }, { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
+	{ true, { { OP_APPEND, "a", NULL, 0, B(7, 100), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
+		  { OP_CHMOD, "a", NULL, 0600, 0, 0 }, { OP_FSYNC, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 },
+		  { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
+	/* An open file is unlinked, and goes on. */
+	{ false, { { OP_HOLD, "a", NULL, 0, 0, 0 }, { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_HELD_APPEND, NULL, NULL, 0, B(5, 0), 0 },
+		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_CREATE, "a", NULL, 0, 0, 0 }, { OP_APPEND, "a", NULL, 0, B(3, 0), 0 },
+		   { OP_FSYNC, "a", NULL, 0, 0, 0 } } },
+};
+
+static uint64_t synced_kinds(void)
+{
+	return ARRAY_COUNT(basic) * ARRAY_COUNT(syncs);
+}
+
+uint64_t workload_short(void)
+{
+	return ARRAY_COUNT(named) + synced_kinds();
+}
+
 uint64_t workload_systematic(void)
 {
-	uint64_t one = ARRAY_COUNT(basic) * ARRAY_COUNT(syncs);
-
-	return one + one * one;
+	return workload_short() + synced_kinds() * synced_kinds();
 }
 
 static void add(struct workload *w, struct op op)
 {
 	op.fill = 1 + w->count % 250;
 	w->ops[w->count++] = op;
+}
+
+/* One of a table, with its blocks as bytes. */
+static void add_from_table(struct workload *w, struct op op)
+{
+	op.pos = (op.pos >> 32) * w->unit + (uint32_t)op.pos;
+	op.len = (op.len >> 32) * w->unit + (uint32_t)op.len;
+	add(w, op);
 }
 
 /* The path by which the operation's file can be synced afterwards. */
@@ -77,89 +140,138 @@ static void add_synced(struct workload *w, uint64_t choice)
 	const struct op *op = &basic[choice / ARRAY_COUNT(syncs)];
 	enum op_kind sync = syncs[choice % ARRAY_COUNT(syncs)];
 
-	add(w, *op);
+	add_from_table(w, *op);
 	if (sync != OP_KINDS)
 		add(w, (struct op){ .kind = sync, .a = path_after(op) });
 }
 
-static uint64_t next_random(uint64_t *rng)
+static void add_named(struct workload *w, uint64_t choice)
 {
-	*rng ^= *rng << 13;
-	*rng ^= *rng >> 7;
-	*rng ^= *rng << 17;
-	return *rng;
+	const struct op *ops = named[choice].ops;
+
+	w->late = named[choice].late;
+	for (unsigned i = 0; i < NAMED_OPS_MAX && (ops[i].kind != OP_CREATE || ops[i].a); i++)
+		add_from_table(w, ops[i]);
 }
 
-static void make_random(struct workload *w, uint64_t seed)
+/* ---- random ones ---- */
+
+/* Names so long that a directory soon has several blocks, and an index. */
+#define LONG(n) "d/" n "-long-name-long-name-long-name-long-name-long-name-long-name-long-name-long-name-long-name-long-name-long-name"
+
+static const char *any_path(struct random *rnd)
 {
 	static const char *const paths[] = { "a", "b", "new", "d/c", "d/new", "e/x", "empty", "sparse", "big", "d/link", "moved" };
-	uint64_t rng = seed * 0x9E3779B97F4A7C15ull + 88172645463325252ull;
-	unsigned count = 10 + (unsigned)(next_random(&rng) % 60);
+	static const char *const long_paths[] = {
+		LONG("0"), LONG("1"), LONG("2"), LONG("3"), LONG("4"), LONG("5"), LONG("6"), LONG("7"), LONG("8"), LONG("9"), LONG("10"),
+		LONG("11"), LONG("12"), LONG("13"), LONG("14"), LONG("15"), LONG("16"), LONG("17"), LONG("18"), LONG("19"), LONG("20") };
 
-	while (w->count < count) {
-		const char *a = paths[next_random(&rng) % ARRAY_COUNT(paths)], *b = paths[next_random(&rng) % ARRAY_COUNT(paths)];
-		uint64_t pos = next_random(&rng) % 3 ? next_random(&rng) % (30 * BLOCK) : next_random(&rng) % 30 * BLOCK;
-		uint64_t len = 1 + (next_random(&rng) % 4 ? next_random(&rng) % 5000 : next_random(&rng) % 40000);
-		unsigned dice = (unsigned)(next_random(&rng) % 100);
-		struct op op = { .a = a, .b = b, .pos = pos, .len = len };
+	if (random_below(rnd, 4) == 0)
+		return long_paths[random_below(rnd, ARRAY_COUNT(long_paths))];
+	return paths[random_below(rnd, ARRAY_COUNT(paths))];
+}
 
-		if (dice < 12)
-			op.kind = OP_CREATE;
-		else if (dice < 40)
-			op.kind = dice % 3 ? OP_WRITE : OP_APPEND;
-		else if (dice < 44)
-			op.kind = OP_OSYNC_WRITE;
-		else if (dice < 58) {
-			op.kind = OP_FALLOC + dice % 6;
-			if (op.kind == OP_COLLAPSE || op.kind == OP_INSERT)
-				op.pos = op.pos / BLOCK * BLOCK, op.len = (1 + op.len / BLOCK) * BLOCK;
-		} else if (dice < 64)
-			op.kind = OP_TRUNCATE;
-		else if (dice < 76)
-			op.kind = OP_LINK + dice % 4;
-		else if (dice < 82)
-			op.kind = dice % 2 ? OP_SETXATTR : OP_REMOVEXATTR, op.len = 1 + op.len % 700;
-		else if (dice < 88)
-			op = (struct op){ .kind = dice % 2 ? OP_MKDIR : OP_RMDIR, .a = dice % 4 < 2 ? "m" : "d/m" };
-		else
-			op.kind = OP_FSYNC + dice % 3;
-		add(w, op);
+static enum op_kind any_kind(struct random *rnd)
+{
+	static const struct {
+		enum op_kind kind;
+		unsigned weight;
+	} kinds[] = {
+		{ OP_CREATE, 14 }, { OP_WRITE, 14 }, { OP_APPEND, 10 }, { OP_OSYNC_WRITE, 3 }, { OP_UNCACHED_WRITE, 5 }, { OP_DIRTY_PAGES, 5 },
+		{ OP_FALLOC, 3 }, { OP_FALLOC_KEEP, 3 }, { OP_PUNCH, 3 }, { OP_ZERO, 3 }, { OP_COLLAPSE, 2 }, { OP_INSERT, 2 },
+		{ OP_TRUNCATE, 6 }, { OP_LINK, 3 }, { OP_UNLINK, 5 }, { OP_RENAME, 5 }, { OP_EXCHANGE, 2 }, { OP_MKDIR, 2 }, { OP_RMDIR, 2 },
+		{ OP_SYMLINK, 2 }, { OP_CHMOD, 2 }, { OP_SETXATTR, 4 }, { OP_REMOVEXATTR, 2 }, { OP_HOLD, 2 }, { OP_HELD_APPEND, 2 },
+		{ OP_START_WRITEBACK, 4 }, { OP_WRITEBACK, 2 }, { OP_COMMIT, 3 }, { OP_FSYNC, 5 }, { OP_FDATASYNC, 4 }, { OP_SYNC, 2 },
+	};
+	unsigned sum = 0, dice;
+
+	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
+		sum += kinds[i].weight;
+	dice = (unsigned)random_below(rnd, sum);
+	for (size_t i = 0;; i++) {
+		if (dice < kinds[i].weight)
+			return kinds[i].kind;
+		dice -= kinds[i].weight;
 	}
 }
 
-void workload_make(uint64_t id, struct workload *w)
+static void add_random(struct workload *w, struct random *rnd)
 {
-	uint64_t one = ARRAY_COUNT(basic) * ARRAY_COUNT(syncs);
+	struct op op = { .kind = any_kind(rnd), .a = any_path(rnd), .b = any_path(rnd) };
 
-	*w = (struct workload){ .id = id };
-	if (id < one) {
-		add_synced(w, id);
-	} else if (id < one + one * one) {
-		add_synced(w, (id - one) / one);
-		add_synced(w, (id - one) % one);
-	} else {
-		make_random(w, id);
+	op.pos = random_below(rnd, 3) ? random_below(rnd, 30 * w->unit) : random_below(rnd, 30) * w->unit;
+	op.len = 1 + (random_below(rnd, 4) ? random_below(rnd, 5 * w->unit) : random_below(rnd, 40 * w->unit));
+	switch (op.kind) {
+	case OP_COLLAPSE:
+	case OP_INSERT:
+		op.pos = op.pos / w->unit * w->unit;
+		op.len = (1 + op.len / w->unit / 4) * w->unit;
+		break;
+	case OP_UNCACHED_WRITE:
+		op.pos = op.pos / w->unit * w->unit;
+		op.len += UNCACHED_BYTES;
+		break;
+	case OP_MKDIR:
+	case OP_RMDIR:
+		op.a = random_below(rnd, 2) ? "m" : "d/m";
+		break;
+	case OP_CHMOD:
+		op.pos = 0600 + random_below(rnd, 3) * 022;
+		break;
+	case OP_SETXATTR:
+	case OP_SYMLINK:
+		op.len = 1 + op.len % 700;
+		break;
+	default:
+		break;
 	}
+	add(w, op);
+}
+
+void workload_make(uint64_t id, uint32_t unit, struct workload *w)
+{
+	uint64_t one = synced_kinds(), pair = id - workload_short();
+	struct random rnd = random_make(id);
+
+	*w = (struct workload){ .id = id, .unit = unit };
+	if (id < ARRAY_COUNT(named)) {
+		add_named(w, id);
+	} else if (id < workload_short()) {
+		add_synced(w, id - ARRAY_COUNT(named));
+	} else if (id < workload_systematic()) {
+		w->late = id % 5 == 0;
+		add_synced(w, pair / one);
+		w->first_cut_op = w->count;
+		add_synced(w, pair % one);
+	} else {
+		w->late = random_below(&rnd, 2);
+		for (uint64_t left = 10 + random_below(&rnd, 60); left; left--)
+			add_random(w, &rnd);
+	}
+	add(w, (struct op){ .kind = OP_UNMOUNT });
 }
 
 static const char *const kind_names[OP_KINDS] = {
-	"create", "write", "append", "osync_write", "falloc", "falloc_keep", "punch", "zero", "collapse", "insert", "truncate",
-	"link", "unlink", "rename", "exchange", "mkdir", "rmdir", "symlink", "setxattr", "removexattr", "fsync", "fdatasync", "sync",
+	"create", "write", "append", "osync_write", "uncached_write", "dirty_pages", "falloc", "falloc_keep", "punch", "zero",
+	"collapse", "insert", "truncate", "link", "unlink", "rename", "exchange", "mkdir", "rmdir", "symlink", "chmod", "setxattr",
+	"removexattr", "hold", "held_append", "start_writeback", "writeback", "commit", "fsync", "fdatasync", "sync", "unmount",
 };
 
 void op_print(const struct op *op, char *buf, size_t buf_bytes)
 {
-	snprintf(buf, buf_bytes, "%s(%s%s%s, %llu, %llu)", kind_names[op->kind], op->a ? op->a : "", op->b ? " " : "",
-		 op->b ? op->b : "", (unsigned long long)op->pos, (unsigned long long)op->len);
+	bool two = op->kind == OP_LINK || op->kind == OP_RENAME || op->kind == OP_EXCHANGE;
+
+	snprintf(buf, buf_bytes, "%s(%.40s%s%.40s, %llu, %llu)", kind_names[op->kind], op->a ? op->a : "", two ? " " : "",
+		 two ? op->b : "", (unsigned long long)op->pos, (unsigned long long)op->len);
 }
 
 /* ---- doing them ---- */
 
-static int with_file(struct uext4_fs *fs, const char *path, int flags, int (*func)(struct uext4_file *, const struct op *),
+static int with_file(struct session *s, const char *path, int flags, int (*func)(struct uext4_file *, const struct op *),
 		     const struct op *op)
 {
 	struct uext4_file *file;
-	int err = uext4_open(fs, NULL, path, flags, 0644, &file), close_err;
+	int err = uext4_open(s->fs, NULL, path, flags, 0644, &file), close_err;
 
 	if (err)
 		return err;
@@ -168,23 +280,33 @@ static int with_file(struct uext4_fs *fs, const char *path, int flags, int (*fun
 	return err ? err : close_err;
 }
 
+static const void *filled(const struct op *op, uint64_t len)
+{
+	static uint8_t buf[WRITE_BYTES_MAX];
+
+	memset(buf, (int)op->fill, len);
+	return buf;
+}
+
+static int write_at(struct uext4_file *file, const struct op *op, uint64_t pos)
+{
+	uint64_t len = min_of(op->len, (uint64_t)WRITE_BYTES_MAX);
+	ssize_t put = uext4_pwrite(file, filled(op, len), len, (off_t)pos);
+
+	return put < 0 ? (int)put : put == (ssize_t)len ? 0 : -EIO;
+}
+
 static int do_write(struct uext4_file *file, const struct op *op)
 {
-	static _Thread_local uint8_t buf[65536];
-	uint64_t pos = op->pos, len = op->len < sizeof(buf) ? op->len : sizeof(buf);
+	return write_at(file, op, op->pos);
+}
+
+static int do_append(struct uext4_file *file, const struct op *op)
+{
 	struct uext4_attr attr;
-	ssize_t put;
+	int err = uext4_fstat(file, &attr);
 
-	if (op->kind == OP_APPEND) {
-		int err = uext4_fstat(file, &attr);
-
-		if (err)
-			return err;
-		pos = attr.size;
-	}
-	memset(buf, (int)op->fill, len);
-	put = uext4_pwrite(file, buf, len, (off_t)pos);
-	return put < 0 ? (int)put : put == (ssize_t)len ? 0 : -EIO;
+	return err ? err : write_at(file, op, attr.size);
 }
 
 static int do_fallocate(struct uext4_file *file, const struct op *op)
@@ -209,26 +331,82 @@ static int do_nothing(struct uext4_file *file, const struct op *op)
 	return 0;
 }
 
-int op_run(struct uext4_fs *fs, const struct op *op)
+static int write_node(struct session *s, uext4_ino ino, const struct op *op, uint64_t pos, uint64_t len, uint32_t flags)
 {
+	const uint8_t *bytes = filled(op, len);
+
+	while (len > 0) {
+		struct iovec iov = { (void *)bytes, len };
+		ssize_t put = uext4_node_writev(s->fs, ino, &iov, 1, (off_t)pos, flags);
+
+		if (put <= 0)
+			return put ? (int)put : -EIO;
+		pos += (uint64_t)put;
+		len -= (uint64_t)put;
+	}
+	return 0;
+}
+
+/* As the FUSE server does for a kernel that caches: large pieces past our cache, or whole dirty pages up to the size. */
+static int write_as_server(struct session *s, const struct op *op)
+{
+	uint64_t pos = op->pos, end = pos + min_of(op->len, (uint64_t)WRITE_BYTES_MAX);
+	struct uext4_attr attr;
+	int err = uext4_stat(s->fs, NULL, op->a, &attr);
+
+	if (err)
+		return err;
+	if (!S_ISREG(attr.mode))
+		return -EISDIR;
+	if (op->kind == OP_UNCACHED_WRITE)
+		return write_node(s, attr.ino, op, pos, end - pos, UEXT4_WRITE_UNCACHED);
+	pos = pos / PAGE_BYTES * PAGE_BYTES;
+	end = min_of(round_up_to(end, PAGE_BYTES), attr.size);
+	return pos < end ? write_node(s, attr.ino, op, pos, end - pos, UEXT4_WRITE_KEEP_TIMES) : 0;
+}
+
+static int hold(struct session *s, const char *path)
+{
+	int err = s->held ? uext4_close(s->held) : 0, open_err;
+
+	s->held = NULL;
+	open_err = uext4_open(s->fs, NULL, path, O_RDWR, 0, &s->held);
+	return err ? err : open_err;
+}
+
+static int unmount(struct session *s)
+{
+	int err = s->held ? uext4_close(s->held) : 0, close_err = uext4_close_fs(s->fs);
+
+	*s = (struct session){ 0 };
+	return err ? err : close_err;
+}
+
+int op_run(struct session *s, const struct op *op)
+{
+	struct uext4_fs *fs = s->fs;
 	char text[800];
 
 	memset(text, 't', sizeof(text));
 	switch (op->kind) {
 	case OP_CREATE:
-		return with_file(fs, op->a, O_CREAT | O_EXCL | O_WRONLY, do_nothing, op);
+		return with_file(s, op->a, O_CREAT | O_EXCL | O_WRONLY, do_nothing, op);
 	case OP_WRITE:
+		return with_file(s, op->a, O_WRONLY, do_write, op);
 	case OP_APPEND:
-		return with_file(fs, op->a, O_WRONLY, do_write, op);
+		return with_file(s, op->a, O_WRONLY, do_append, op);
 	case OP_OSYNC_WRITE:
-		return with_file(fs, op->a, O_WRONLY | O_SYNC, do_write, op);
+		return with_file(s, op->a, O_WRONLY | O_SYNC, do_write, op);
+	case OP_UNCACHED_WRITE:
+	case OP_DIRTY_PAGES:
+		return write_as_server(s, op);
 	case OP_FALLOC:
 	case OP_FALLOC_KEEP:
 	case OP_PUNCH:
 	case OP_ZERO:
 	case OP_COLLAPSE:
 	case OP_INSERT:
-		return with_file(fs, op->a, O_WRONLY, do_fallocate, op);
+		return with_file(s, op->a, O_WRONLY, do_fallocate, op);
 	case OP_TRUNCATE:
 		return uext4_truncate(fs, NULL, op->a, (off_t)op->pos);
 	case OP_LINK:
@@ -246,42 +424,80 @@ int op_run(struct uext4_fs *fs, const struct op *op)
 	case OP_SYMLINK:
 		text[op->len < sizeof(text) ? op->len : sizeof(text) - 1] = '\0';
 		return uext4_symlink(fs, NULL, text, op->a);
+	case OP_CHMOD:
+		return uext4_setattr(fs, NULL, op->a, true, &(struct uext4_attr){ .mode = (uint32_t)op->pos }, UEXT4_SET_MODE);
 	case OP_SETXATTR:
 		memset(text, (int)op->fill, sizeof(text));
 		return uext4_setxattr(fs, NULL, op->a, false, "user.x", text, op->len, 0);
 	case OP_REMOVEXATTR:
 		return uext4_removexattr(fs, NULL, op->a, false, "user.x");
+	case OP_HOLD:
+		return hold(s, op->a);
+	case OP_HELD_APPEND:
+		return s->held ? do_append(s->held, op) : -EBADF;
+	case OP_START_WRITEBACK:
+	case OP_WRITEBACK:
+		return cache_writeback_all(fs->vfs->fs->cache, op->kind == OP_WRITEBACK);
+	case OP_COMMIT:
+		return journal_force_commit(fs->vfs->fs->journal);
 	case OP_FSYNC:
 	case OP_FDATASYNC:
-		return with_file(fs, op->a, O_RDONLY, do_fsync, op);
+		return with_file(s, op->a, O_RDONLY, do_fsync, op);
 	case OP_SYNC:
 		return uext4_sync(fs);
+	case OP_UNMOUNT:
+		return unmount(s);
 	default:
 		return -EINVAL;
 	}
 }
 
-int tree_prepare(struct uext4_fs *fs)
+/* ---- the tree that all start from ---- */
+
+/* Leaves so many blocks free: a workload uses most of them, and then those that were freed. */
+#define TIGHT_BLOCKS 160u
+
+static int fill_up(struct session *s, uint32_t unit)
+{
+	struct op op = { OP_APPEND, FILLER_NAME, NULL, 0, unit, 250 };
+	struct uext4_statfs st;
+	int err = op_run(s, &(struct op){ .kind = OP_CREATE, .a = FILLER_NAME });
+
+	if (!err)
+		err = uext4_statfs(s->fs, &st);
+	while (!err && st.blocks_free > TIGHT_BLOCKS) {
+		op.len = min_of((st.blocks_free - TIGHT_BLOCKS) * unit, (uint64_t)WRITE_BYTES_MAX);
+		err = op_run(s, &op);
+		if (!err)
+			err = uext4_sync(s->fs);
+		if (!err)
+			err = uext4_statfs(s->fs, &st);
+	}
+	return err;
+}
+
+int tree_prepare(struct session *s, uint32_t unit, bool tight)
 {
 	static const struct op ops[] = {
-		{ OP_CREATE, "a", NULL, 0, 0, 0 },        { OP_WRITE, "a", NULL, 0, 8 * BLOCK + 300, 251 },
-		{ OP_CREATE, "b", NULL, 0, 0, 0 },        { OP_WRITE, "b", NULL, 0, 2 * BLOCK, 252 },
+		{ OP_CREATE, "a", NULL, 0, 0, 0 },        { OP_WRITE, "a", NULL, 0, B(8, 300), 251 },
+		{ OP_CREATE, "b", NULL, 0, 0, 0 },        { OP_WRITE, "b", NULL, 0, B(2, 0), 252 },
 		{ OP_SETXATTR, "b", NULL, 0, 40, 252 },   { OP_CREATE, "empty", NULL, 0, 0, 0 },
-		{ OP_CREATE, "sparse", NULL, 0, 0, 0 },   { OP_WRITE, "sparse", NULL, 0, BLOCK, 253 },
-		{ OP_WRITE, "sparse", NULL, 9 * BLOCK, BLOCK, 253 },
+		{ OP_CREATE, "sparse", NULL, 0, 0, 0 },   { OP_WRITE, "sparse", NULL, 0, B(1, 0), 253 },
+		{ OP_WRITE, "sparse", NULL, B(9, 0), B(1, 0), 253 },
 		{ OP_CREATE, "linked", NULL, 0, 0, 0 },   { OP_LINK, "linked", "linked2", 0, 0, 0 },
 		{ OP_MKDIR, "d", NULL, 0, 0, 0 },         { OP_CREATE, "d/c", NULL, 0, 0, 0 },
-		{ OP_WRITE, "d/c", NULL, 0, 3 * BLOCK, 254 }, { OP_MKDIR, "e", NULL, 0, 0, 0 },
-		{ OP_CREATE, "junk", NULL, 0, 0, 0 },     { OP_WRITE, "junk", NULL, 0, 60000, 255 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
+		{ OP_WRITE, "d/c", NULL, 0, B(3, 0), 254 }, { OP_MKDIR, "e", NULL, 0, 0, 0 },
+		{ OP_CREATE, "junk", NULL, 0, 0, 0 },     { OP_WRITE, "junk", NULL, 0, B(60, 0), 255 },
 		/* What is deleted leaves its bytes behind: they must not show again anywhere. */
-		{ OP_UNLINK, "junk", NULL, 0, 0, 0 },     { OP_SYNC, NULL, NULL, 0, 0, 0 },
+		{ OP_SYNC, NULL, NULL, 0, 0, 0 },         { OP_UNLINK, "junk", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
 	};
+	struct workload w = { .unit = unit };
+	int err = 0;
 
-	for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
-		int err = op_run(fs, &ops[i]);
-
-		if (err)
-			return err;
+	for (size_t i = 0; i < ARRAY_COUNT(ops) && !err; i++) {
+		add_from_table(&w, ops[i]);
+		w.ops[i].fill = ops[i].fill;
+		err = op_run(s, &w.ops[i]);
 	}
-	return 0;
+	return err || !tight ? err : fill_up(s, unit);
 }
