@@ -51,9 +51,9 @@ static void error_record(struct ext4_fs *fs, const char *func, int err, ino_num 
 		return;
 	memcpy(record.func, func, strnlen(func, sizeof(record.func)));
 	mutex_lock(&state->lock);
-	if (state->pending++ == 0)
-		state->first = record;
-	state->last = record;
+	if (state->pending.count++ == 0)
+		state->pending.first = record;
+	state->pending.last = record;
 	if (!state->queued && state->wq) {
 		state->queued = true;
 		workqueue_add(state->wq, &state->work);
@@ -136,27 +136,45 @@ static void record_store_last(struct ext4_super_block *es, const struct error_re
 	es->s_last_error_errcode = r->errcode;
 }
 
-/* Takes the pending records out and applies them. */
-static void error_apply(struct error_state *state, struct ext4_super_block *es)
+static void error_take(struct error_state *state, struct error_batch *batch_out)
 {
 	mutex_lock(&state->lock);
-	if (state->pending) {
-		es->s_state = le16_make(le16_get(es->s_state) | EXT4_STATE_ERROR_FS);
-		if (!le32_get(es->s_error_count))
-			record_store_first(es, &state->first);
-		record_store_last(es, &state->last);
-		es->s_error_count = le32_make(le32_get(es->s_error_count) + state->pending);
-		state->pending = 0;
-	}
+	*batch_out = state->pending;
+	state->pending.count = 0;
 	mutex_unlock(&state->lock);
+}
+
+/* The superblock could not be written: the records wait for the next error, or the unmount. */
+static void error_put_back(struct error_state *state, const struct error_batch *batch)
+{
+	mutex_lock(&state->lock);
+	if (!state->pending.count)
+		state->pending.last = batch->last;
+	state->pending.first = batch->first;
+	state->pending.count += batch->count;
+	mutex_unlock(&state->lock);
+}
+
+static void error_apply(const struct error_batch *batch, struct ext4_super_block *es)
+{
+	if (!batch->count)
+		return;
+	es->s_state = le16_make(le16_get(es->s_state) | EXT4_STATE_ERROR_FS);
+	if (!le32_get(es->s_error_count))
+		record_store_first(es, &batch->first);
+	record_store_last(es, &batch->last);
+	es->s_error_count = le32_make(le32_get(es->s_error_count) + batch->count);
 }
 
 void error_store(struct ext4_fs *fs, struct ext4_super_block *es)
 {
+	struct error_batch batch;
+
 	lock_assert_held(&fs->super_lock);
 	if (atomic_load(&fs->has_errors))
 		fs->priv->mount_state |= EXT4_STATE_ERROR_FS;
-	error_apply(&fs->priv->error, es);
+	error_take(&fs->priv->error, &batch);
+	error_apply(&batch, es);
 }
 
 static int error_store_journaled(struct ext4_fs *fs)
@@ -177,8 +195,8 @@ static int error_store_journaled(struct ext4_fs *fs)
 	return err ? err : stop_err;
 }
 
-/* After an abort: reads the superblock of the device, marks that, and writes it back in place. */
-static int error_store_raw(struct ext4_fs *fs)
+/* Reads the superblock of the device, marks that, and writes it back in place. */
+static int super_mark_raw(struct ext4_fs *fs, const struct error_batch *batch)
 {
 	uint32_t sector = fs->dev->sector_bytes;
 	uint64_t pos = EXT4_SUPER_OFFSET_BYTES;
@@ -196,11 +214,25 @@ static int error_store_raw(struct ext4_fs *fs)
 		err = -EUCLEAN;
 	if (!err) {
 		es->s_state = le16_make(le16_get(es->s_state) | EXT4_STATE_ERROR_FS);
-		error_apply(&fs->priv->error, es);
+		error_apply(batch, es);
 		super_csum_set(es);
 		err = block_write(fs->dev, start, buf, end - start, BIO_FUA);
 	}
 	free(buf);
+	return err;
+}
+
+/* After an abort. */
+static int error_store_raw(struct ext4_fs *fs)
+{
+	struct error_state *state = &fs->priv->error;
+	struct error_batch batch;
+	int err;
+
+	error_take(state, &batch);
+	err = super_mark_raw(fs, &batch);
+	if (err && batch.count)
+		error_put_back(state, &batch);
 	return err;
 }
 
@@ -266,7 +298,7 @@ void error_store_left(struct ext4_fs *fs)
 	bool pending;
 
 	mutex_lock(&fs->priv->error.lock);
-	pending = fs->priv->error.pending;
+	pending = fs->priv->error.pending.count;
 	mutex_unlock(&fs->priv->error.lock);
 	if (pending)
 		error_report_store(fs, error_store_raw(fs));

@@ -19,12 +19,15 @@ struct error_record {
 /* Errors are found under any lock, and queued to a work queue. */
 #define RANK_ERROR ((enum lock_rank)(RANK_WORK - 1))
 
+struct error_batch {
+	struct error_record first, last;
+	uint32_t count;    /* 0: the records mean nothing */
+};
+
 /* error.c: errors found but not yet in the superblock, and the thread that writes them there. */
 struct error_state {
 	struct mutex lock;           /* RANK_ERROR */
-	struct error_record first;   /* [lock] of those pending */
-	struct error_record last;    /* [lock] */
-	uint32_t pending;            /* [lock] how many */
+	struct error_batch pending;  /* [lock] */
 	bool queued;                 /* [lock] work is on wq */
 	struct work work;
 	struct workqueue *wq;        /* [lock] one thread; NULL: nothing is stored */
@@ -43,7 +46,7 @@ struct fs_private {
 	uint64_t spare_blocks;                /* [const] kept for metadata of unwritten extents, as Linux's s_resv_clusters */
 	uint64_t kbytes_written_at_mount;     /* [const] */
 	uint16_t mount_state;                 /* [super_lock] s_state to store at a clean unmount */
-	bool writable;                        /* [const] mounted read-write at first: the superblock must be closed */
+	_Atomic bool writable;                /* [atomic] mounted read-write at first: the superblock must be closed */
 
 	/* Calls of the cache's threads, let in between mount and unmount only: background.c */
 	struct mutex gate_lock;               /* RANK_LEAF */
