@@ -32,7 +32,10 @@ static struct ext4_extent_header *root_header(const struct inode *inode)
 
 unsigned ext_depth(const struct inode *inode)
 {
-	return min_of((unsigned)le16_get(root_header(inode)->eh_depth), EXT4_EXT_MAX_DEPTH);
+	le16 raw;
+
+	__atomic_load(&root_header(inode)->eh_depth, &raw, __ATOMIC_RELAXED);
+	return min_of((unsigned)le16_get(raw), EXT4_EXT_MAX_DEPTH);
 }
 
 void ext_get(const struct ext_level *leaf, int pos, struct ext_extent *out)

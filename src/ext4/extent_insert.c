@@ -70,7 +70,7 @@ static int tree_grow(struct handle *h, struct ext_path *path)
 	err = node_create(h, inode, goal, path->depth, ext_entries(root), ext_count(root), &bh);
 	if (err)
 		return err;
-	root->hdr->eh_depth = le16_make((uint16_t)(path->depth + 1));
+	ext_root_set_depth(root, path->depth + 1);
 	root->hdr->eh_entries = le16_make(1);
 	index_set(root, 0, key, bh->blk);
 	buffer_put(bh);
@@ -224,7 +224,7 @@ int ext_collapse(struct handle *h, struct inode *inode)
 		n = ext_count(child);
 		memcpy(ext_entries(root), ext_entries(child), (size_t)n * sizeof(struct ext4_extent));
 		root->hdr->eh_entries = le16_make((uint16_t)n);
-		root->hdr->eh_depth = le16_make((uint16_t)(path.depth - 1));
+		ext_root_set_depth(root, path.depth - 1);
 		err = map_tree_block_free(h, inode, child->bh);
 		child->bh = NULL;
 		ext_path_put(&path);

@@ -51,7 +51,18 @@ const char *ext_node_verify(const struct inode *inode, const struct ext4_extent_
 			    unsigned depth, lblk_t start, uint64_t end);
 /* Entries that fit one tree block of this file system. */
 uint32_t ext_block_capacity(const struct ext4_fs *fs);
+/*
+ * Levels below the root. Without map_sem it may be a moment old, which is good enough for map_credits(): a tree that has
+ * just gained a level has room in its root, and does not gain another one.
+ */
 unsigned ext_depth(const struct inode *inode);
+/* The only way to change what ext_depth() says of a live tree. */
+static inline void ext_root_set_depth(struct ext_level *root, unsigned depth)
+{
+	le16 raw = le16_make((uint16_t)depth);
+
+	__atomic_store(&root->hdr->eh_depth, &raw, __ATOMIC_RELAXED);
+}
 
 static inline struct ext_level *ext_leaf(struct ext_path *path)
 {

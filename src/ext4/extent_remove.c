@@ -36,7 +36,7 @@ static int node_remove(struct handle *h, struct ext_path *path, unsigned level)
 			return err;
 		}
 	}
-	path->level[0].hdr->eh_depth = le16_make(0);
+	ext_root_set_depth(&path->level[0], 0);
 	return err;
 }
 

@@ -138,7 +138,7 @@ struct ext4_fs {
 	uint64_t max_file_bytes_extents, max_file_bytes_indirect;
 
 	/* features [const after mount, except what a first use sets under super_lock] */
-	uint32_t compat, incompat, ro_compat;
+	_Atomic uint32_t compat, incompat, ro_compat;
 	bool has_metadata_csum, has_gdt_csum; /* the second only without the first */
 	uint32_t csum_seed;            /* metadata_csum */
 	uint32_t hash_seed[4];
@@ -174,9 +174,18 @@ struct ext4_fs {
 	void *vfs_private;             /* vfs's per-fs object */
 };
 
-static inline bool fs_has_compat(const struct ext4_fs *fs, uint32_t f) { return (fs->compat & f) != 0; }
-static inline bool fs_has_incompat(const struct ext4_fs *fs, uint32_t f) { return (fs->incompat & f) != 0; }
-static inline bool fs_has_ro_compat(const struct ext4_fs *fs, uint32_t f) { return (fs->ro_compat & f) != 0; }
+static inline bool fs_has_compat(const struct ext4_fs *fs, uint32_t f)
+{
+	return (atomic_load_explicit(&fs->compat, memory_order_relaxed) & f) != 0;
+}
+static inline bool fs_has_incompat(const struct ext4_fs *fs, uint32_t f)
+{
+	return (atomic_load_explicit(&fs->incompat, memory_order_relaxed) & f) != 0;
+}
+static inline bool fs_has_ro_compat(const struct ext4_fs *fs, uint32_t f)
+{
+	return (atomic_load_explicit(&fs->ro_compat, memory_order_relaxed) & f) != 0;
+}
 static inline bool fs_is_read_only(const struct ext4_fs *fs) { return __atomic_load_n((const bool *)&fs->read_only, __ATOMIC_RELAXED); }
 
 /**

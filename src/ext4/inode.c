@@ -139,13 +139,6 @@ int inode_load_special(struct ext4_fs *fs, ino_num ino, struct inode *inode)
 
 /* ---- attributes ---- */
 
-bool inode_is_fast_symlink(const struct inode *inode)
-{
-	uint64_t xattr_blocks = inode->file_acl ? inode->fs->block_bytes >> 9 : 0;
-
-	return S_ISLNK(inode->mode) && inode->blocks_512 == xattr_blocks && inode_size(inode) < sizeof(inode->i_block);
-}
-
 void inode_add_blocks(struct inode *inode, int64_t blks)
 {
 	int64_t sectors = blks * (int64_t)(inode->fs->block_bytes >> 9);

@@ -54,6 +54,7 @@
 #define INODE_NO_ACL       0x080u /* known to have no ACL xattr */
 #define INODE_NO_XATTR     0x100u
 #define INODE_RAW_CLEARED  0x200u /* with INODE_NEW: the slot in the inode table was zeroed by this creation */
+#define INODE_FAST_SYMLINK 0x400u /* the target is in i_block, as it was from the beginning */
 
 struct inode {
 	struct ext4_fs *fs;              /* [const] */
@@ -70,11 +71,11 @@ struct inode {
 	_Atomic uint32_t nlink;
 	_Atomic uint32_t flags;          /* on-disk EXT4_*_FL */
 	uint32_t generation;             /* [const] */
-	struct timespec atime, mtime, ctime, crtime; /* [raw_lock] */
+	struct timespec atime, mtime, ctime, crtime; /* [raw_lock; relatime reads without it] inode_time_set() */
 	dev_t rdev;                      /* [const] device nodes */
 	uint64_t iversion;               /* [raw_lock] i_version, 64 bits */
 	uint16_t extra_isize;            /* [xattr_sem] */
-	fsblk_t file_acl;                /* [xattr_sem] xattr block, 0: none */
+	_Atomic fsblk_t file_acl;        /* [xattr_sem writes; packing reads] xattr block, 0: none */
 
 	struct mapping mapping;          /* data; mapping.size_bytes is i_size for every type of inode */
 	uint64_t disksize_bytes;         /* [map_sem] size on disk: only what I/O completed */
@@ -131,7 +132,7 @@ static inline uint32_t inode_clear(struct inode *inode, uint32_t bits)
 }
 static inline bool inode_has_extents(const struct inode *inode) { return (inode->flags & EXT4_EXTENTS_FL) != 0; }
 static inline bool inode_is_dir(const struct inode *inode) { return S_ISDIR(inode->mode); }
-bool inode_is_fast_symlink(const struct inode *inode);
+static inline bool inode_is_fast_symlink(const struct inode *inode) { return inode_test(inode, INODE_FAST_SYMLINK); }
 
 /* A blank inode (INODE_NEW, refs 1), all locks initialised, no number. NULL: no memory. */
 struct inode *inode_alloc(struct ext4_fs *fs);

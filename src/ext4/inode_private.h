@@ -29,6 +29,13 @@ int inode_write_dtime(struct handle *h, struct inode *inode);
 
 /* ---- inode_time.c ---- */
 
+/* Caller: raw_lock. Each half is stored whole, for inode_needs_atime() looks at them at any time. */
+static inline void inode_time_set(struct timespec *time, struct timespec t)
+{
+	__atomic_store_n(&time->tv_sec, t.tv_sec, __ATOMIC_RELAXED);
+	__atomic_store_n(&time->tv_nsec, t.tv_nsec, __ATOMIC_RELAXED);
+}
+
 /* The times are in the table now, or nobody needs them any more. */
 void inode_times_forget(struct inode *inode);
 

@@ -212,6 +212,14 @@ static void unpack_size(struct inode *inode, const struct ext4_inode *raw)
 	inode_size_set(inode, size);
 }
 
+/* Kept as a bit, for the two counts do not change at once when an xattr block comes or goes. */
+static bool unpacked_fast_symlink(const struct inode *inode)
+{
+	uint64_t xattr_sectors = inode->file_acl ? inode->fs->block_bytes >> 9 : 0;
+
+	return S_ISLNK(inode->mode) && inode->blocks_512 == xattr_sectors && inode_size(inode) < sizeof(inode->i_block);
+}
+
 void inode_raw_unpack(struct inode *inode, const struct ext4_inode *raw)
 {
 	bool large = inode->fs->inode_bytes > EXT4_INODE_BYTES_MIN;
@@ -234,6 +242,8 @@ void inode_raw_unpack(struct inode *inode, const struct ext4_inode *raw)
 	if (EXT4_INODE_HAS_FIELD(extra_on_disk, i_version_hi))
 		inode->iversion |= (uint64_t)le32_get(raw->i_version_hi) << 32;
 	memcpy(inode->i_block, raw->i_block, sizeof(inode->i_block));
+	if (unpacked_fast_symlink(inode))
+		inode_set(inode, INODE_FAST_SYMLINK);
 	if (is_device(inode->mode))
 		inode->rdev = rdev_unpack(raw);
 	/* Room that holds no fields yet gets all that we know at the next write. */

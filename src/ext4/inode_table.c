@@ -131,7 +131,7 @@ int inode_raw_access(struct handle *h, struct inode *inode, struct buffer_head *
 /* Sizes past 2 GiB need a feature that e2fsck and old kernels look for; mke2fs sets it nearly always. */
 static int large_file_mark(struct handle *h, const struct inode *inode)
 {
-	if (likely(inode->disksize_bytes <= INT32_MAX || !S_ISREG(inode->mode) ||
+	if (likely(!S_ISREG(inode->mode) || inode->disksize_bytes <= INT32_MAX ||
 		   fs_has_ro_compat(inode->fs, EXT4_FEATURE_RO_COMPAT_LARGE_FILE)))
 		return 0;
 	return super_set_ro_compat(h, inode->fs, EXT4_FEATURE_RO_COMPAT_LARGE_FILE);

@@ -36,7 +36,7 @@ static bool times_set(struct inode *inode, unsigned which, struct timespec now)
 		if (!(which & TIME_ATIME << i))
 			continue;
 		changed |= times[i]->tv_sec != now.tv_sec || times[i]->tv_nsec != now.tv_nsec;
-		*times[i] = now;
+		inode_time_set(times[i], now);
 	}
 	return changed;
 }
@@ -146,10 +146,20 @@ int fs_flush_dirty_times(struct ext4_fs *fs)
 	return err;
 }
 
+static struct timespec time_peek(const struct timespec *time)
+{
+	return (struct timespec){ .tv_sec = __atomic_load_n(&time->tv_sec, __ATOMIC_RELAXED),
+				  .tv_nsec = __atomic_load_n(&time->tv_nsec, __ATOMIC_RELAXED) };
+}
+
+/*
+ * Asked by every read, so without a lock. Halves of two times that are just being replaced may come together; then the
+ * answer is the one for a moment before or after, and the next read asks again.
+ */
 bool inode_needs_atime(const struct inode *inode)
 {
 	const struct ext4_options *opt = &inode->fs->opt;
-	struct timespec a = inode->atime, m = inode->mtime, c = inode->ctime;
+	struct timespec a, m, c;
 
 	if (opt->noatime || fs_is_read_only(inode->fs) || (inode->flags & EXT4_NOATIME_FL))
 		return false;
@@ -158,6 +168,9 @@ bool inode_needs_atime(const struct inode *inode)
 	if (opt->strictatime)
 		return true;
 	/* relatime: once a day, or when it does not lie after the last change. */
+	a = time_peek(&inode->atime);
+	m = time_peek(&inode->mtime);
+	c = time_peek(&inode->ctime);
 	if (a.tv_sec < m.tv_sec || (a.tv_sec == m.tv_sec && a.tv_nsec <= m.tv_nsec))
 		return true;
 	if (a.tv_sec < c.tv_sec || (a.tv_sec == c.tv_sec && a.tv_nsec <= c.tv_nsec))

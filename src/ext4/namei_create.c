@@ -75,6 +75,7 @@ static int symlink_init(struct handle *h, const struct create_args *args, struct
 		inode->flags &= ~EXT4_EXTENTS_FL;
 		memset(inode->i_block, 0, sizeof(inode->i_block));
 		memcpy(inode->i_block, args->symlink_target, args->symlink_len);
+		inode_set(inode, INODE_FAST_SYMLINK);
 	} else {
 		err = slow_symlink_init(h, args, inode);
 	}

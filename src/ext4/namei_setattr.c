@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "ext4/inode_format.h"
+#include "ext4/inode_private.h"
 #include "ext4/namei_private.h"
 #include "ext4/xattr.h"
 
@@ -73,11 +74,11 @@ static void apply_times(struct inode *inode, const struct setattr_args *args)
 	inode_stamp(inode, TIME_CTIME);
 	mutex_lock(&inode->raw_lock);
 	if (args->valid & SETATTR_ATIME)
-		inode->atime = inode_clamp_time(inode, args->atime);
+		inode_time_set(&inode->atime, inode_clamp_time(inode, args->atime));
 	if (args->valid & SETATTR_MTIME)
-		inode->mtime = inode_clamp_time(inode, args->mtime);
+		inode_time_set(&inode->mtime, inode_clamp_time(inode, args->mtime));
 	if (args->valid & SETATTR_CTIME)
-		inode->ctime = inode_clamp_time(inode, args->ctime);
+		inode_time_set(&inode->ctime, inode_clamp_time(inode, args->ctime));
 	mutex_unlock(&inode->raw_lock);
 }
 

@@ -45,7 +45,7 @@ int symlink_read(struct inode *inode, char *buf, size_t buf_bytes, size_t *len_o
 
 	if (!S_ISLNK(inode->mode))
 		return -EINVAL;
-	if (len == 0 || len >= PATH_MAX_BYTES || (inode_is_fast_symlink(inode) && len >= sizeof(inode->i_block)))
+	if (len == 0 || len >= PATH_MAX_BYTES)
 		return INODE_ERROR(inode, -EUCLEAN, 0, "symlink: bad length %llu", (unsigned long long)len);
 	if (len >= buf_bytes)
 		return -ENAMETOOLONG;
