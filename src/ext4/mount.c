@@ -227,21 +227,37 @@ static int recover(struct ext4_fs *fs)
 	return err ? err : reread_super(fs);
 }
 
+static enum ext4_data_mode data_mode(const struct ext4_fs *fs)
+{
+	uint32_t mode = le32_get(fs_super(fs)->s_default_mount_opts) & EXT4_DEFM_JMODE;
+
+	if (!fs_has_compat(fs, EXT4_FEATURE_COMPAT_HAS_JOURNAL))
+		return fs->opt.data == DATA_JOURNAL ? DATA_ORDERED : fs->opt.data;
+	if ((fs->opt.given & OPT_GIVEN_DATA) || fs->opt.data != DATA_ORDERED || !mode)
+		return fs->opt.data;
+	return mode == EXT4_DEFM_JMODE_DATA ? DATA_JOURNAL : mode == EXT4_DEFM_JMODE_WBACK ? DATA_WRITEBACK : DATA_ORDERED;
+}
+
+/* Without a flush before the commit block, blocks could be there after a crash, and the data in them not. */
+static int check_async_commit(struct ext4_fs *fs)
+{
+	if (!fs->opt.journal_async_commit || data_mode(fs) == DATA_WRITEBACK ||
+	    !fs_has_compat(fs, EXT4_FEATURE_COMPAT_HAS_JOURNAL))
+		return 0;
+	log_print(&fs->log, LOG_ERROR, "%s: journal_async_commit needs data=writeback", fs->name);
+	return -EINVAL;
+}
+
 /* What the image wants where the user said nothing. */
 static void resolve_options(struct ext4_fs *fs)
 {
 	const struct ext4_super_block *es = fs_super(fs);
-	uint32_t defaults = le32_get(es->s_default_mount_opts), mode = defaults & EXT4_DEFM_JMODE;
+	uint32_t defaults = le32_get(es->s_default_mount_opts);
 	struct ext4_options *opt = &fs->opt;
 
 	if (!opt->errors)
 		opt->errors = le16_get(es->s_errors) == ERRORS_CONTINUE ? ERRORS_CONTINUE : ERRORS_REMOUNT_RO;
-	if (!(opt->given & OPT_GIVEN_DATA) && opt->data == DATA_ORDERED && mode)
-		opt->data = mode == EXT4_DEFM_JMODE_DATA    ? DATA_JOURNAL
-			    : mode == EXT4_DEFM_JMODE_WBACK ? DATA_WRITEBACK
-							    : DATA_ORDERED;
-	if (!fs_has_compat(fs, EXT4_FEATURE_COMPAT_HAS_JOURNAL) && opt->data == DATA_JOURNAL)
-		opt->data = DATA_ORDERED;
+	opt->data = data_mode(fs);
 	if (defaults & EXT4_DEFM_NOBARRIER && !(opt->given & OPT_GIVEN_BARRIER))
 		opt->barrier = false;
 	if (defaults & EXT4_DEFM_DISCARD && !(opt->given & OPT_GIVEN_DISCARD))
@@ -361,6 +377,8 @@ static int mount_steps(struct ext4_fs *fs)
 		err = read_super(fs);
 	if (!err)
 		err = open_caches(fs);
+	if (!err)
+		err = check_async_commit(fs);
 	if (!err && !fs->opt.read_only)
 		err = mmp_start(fs);
 	atomic_store(&fs->read_only, fs->opt.read_only);

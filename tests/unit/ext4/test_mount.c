@@ -212,6 +212,23 @@ static void damaged_images_are_refused_with_a_reason(void **state)
 	image_destroy(&env);
 }
 
+/* A commit block that overtakes the data would show what the blocks held before. */
+static void async_commits_are_refused_where_data_is_ordered(void **state)
+{
+	struct image_env env;
+	struct lines lines;
+
+	skip_without_tools();
+	image_create(&env, "-t ext4 -b 1024 -O ^metadata_csum", 16);
+	image_unmount(&env);
+	assert_int_equal(try_mount(env.bytes, env.size_bytes, "journal_async_commit", &lines), -EINVAL);
+	assert_non_null(strstr(lines.text, "data=writeback"));
+	assert_int_equal(try_mount(env.bytes, env.size_bytes, "journal_async_commit,data=writeback", &lines), 0);
+	image_super(&env)->s_default_mount_opts = le32_make(EXT4_DEFM_JMODE_WBACK);
+	assert_int_equal(try_mount(env.bytes, env.size_bytes, "journal_async_commit", &lines), 0);
+	image_destroy(&env);
+}
+
 static void a_damaged_descriptor_forbids_writing_only(void **state)
 {
 	struct image_env env;
@@ -277,6 +294,7 @@ int main(void)
 		cmocka_unit_test(remounting_read_only_leaves_a_clean_image),
 		cmocka_unit_test(unknown_features_are_named),
 		cmocka_unit_test(damaged_images_are_refused_with_a_reason),
+		cmocka_unit_test(async_commits_are_refused_where_data_is_ordered),
 		cmocka_unit_test(a_damaged_descriptor_forbids_writing_only),
 		cmocka_unit_test(overlapping_metadata_is_corruption),
 		cmocka_unit_test(random_damage_never_crashes_a_mount),
