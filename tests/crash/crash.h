@@ -9,8 +9,8 @@
  *
  * C1  Names, types, link counts, modes, xattrs and symlinks are those of one state between the last operation that
  *     was made durable and the one in progress. So a rename is there as a whole or not at all.
- * C2  A byte of a file is what some state in that range has there: what was written, or a zero where one of them has
- *     a zero. Nothing that the device held before shows, nor what other files held.
+ * C2  A byte of a file is what some state in that range has there, a zero too; only the rest of the block that a truncate
+ *     cuts may be zero before the size has moved. Nothing that the device held before shows, nor what other files held.
  * C3  The size of a file lies between the smallest and the largest of the range.
  *
  * What is not tried: the superblock torn in its middle. Its checksum lies in another sector than what changes, so no driver
@@ -111,6 +111,7 @@ struct run {
 	size_t *mark_at;             /* log entries when operation i had returned; [0] is 0 */
 	int *results;
 	struct block_device *record; /* holds the log */
+	bool shows_stale;            /* FORMAT_SHOWS_STALE */
 };
 
 /* The states that a cut before log entry @cut may leave: [first, last], in *done the last operation that had returned. */
@@ -125,8 +126,11 @@ struct format {
 	const char *mkfs;        /* arguments of mke2fs */
 	const char *options;     /* of the mount */
 	uint32_t block_bytes;
-	bool tight;
+	unsigned flags;
 };
+
+#define FORMAT_TIGHT       0x1u
+#define FORMAT_SHOWS_STALE 0x2u /* C2 holds only where all states of the range agree */
 
 extern const struct format formats[];
 extern const unsigned format_count;

@@ -43,10 +43,10 @@ static void run_free(struct run *run)
 		block_close(run->record);
 }
 
-static int run_alloc(struct run *run, uint64_t id, uint32_t unit)
+static int run_alloc(struct run *run, uint64_t id, const struct format *format)
 {
-	*run = (struct run){ 0 };
-	workload_make(id, unit, &run->workload);
+	*run = (struct run){ .shows_stale = format->flags & FORMAT_SHOWS_STALE };
+	workload_make(id, format->block_bytes, &run->workload);
 	run->states = calloc(run->workload.count + 1, sizeof(*run->states));
 	run->mark_at = calloc(run->workload.count + 1, sizeof(*run->mark_at));
 	run->results = calloc(run->workload.count + 1, sizeof(*run->results));
@@ -510,7 +510,7 @@ void explore_workload(struct explorer *ex, const struct base *base, uint64_t id)
 {
 	struct run run;
 	char text[128];
-	int err = run_alloc(&run, id, base->format->block_bytes);
+	int err = run_alloc(&run, id, base->format);
 
 	if (ex->base != base) {
 		ex->base = base;

@@ -14,21 +14,21 @@
 #define MKFS_ARGS_MAX 32u
 
 const struct format formats[] = {
-	{ "ext4-1k", "-t ext4", "", 1024, false },
-	{ "ext4-4k", "-t ext4", "", 4096, false },
-	{ "tight", "-t ext4", "", 1024, true },
-	{ "orphan-file", "-t ext4 -O orphan_file", "", 1024, false },
-	{ "ext3", "-t ext3", "", 1024, false },
-	{ "ext3-tight", "-t ext3 -I 128", "", 1024, true },
-	{ "ext4-2k", "-t ext4", "", 2048, false },
-	{ "noextents", "-t ext4 -O ^extent,^64bit", "", 1024, false },
-	{ "nocsum", "-t ext4 -O ^metadata_csum", "", 1024, false },
-	{ "no64bit", "-t ext4 -O ^64bit,uninit_bg,^metadata_csum", "", 1024, false },
-	{ "nodelalloc", "-t ext4", "nodelalloc", 1024, false },
-	{ "writeback", "-t ext4", "data=writeback", 1024, false },
-	{ "journal", "-t ext4", "data=journal", 1024, false },
-	{ "async", "-t ext4", "journal_async_commit", 1024, false },
-	{ "ordered-extents", "-t ext4", "ablate=ordered-extents", 1024, false },
+	{ "ext4-1k", "-t ext4", "", 1024, 0 },
+	{ "ext4-4k", "-t ext4", "", 4096, 0 },
+	{ "tight", "-t ext4", "", 1024, FORMAT_TIGHT },
+	{ "orphan-file", "-t ext4 -O orphan_file", "", 1024, 0 },
+	{ "ext3", "-t ext3", "", 1024, 0 },
+	{ "ext3-tight", "-t ext3 -I 128", "", 1024, FORMAT_TIGHT },
+	{ "ext4-2k", "-t ext4", "", 2048, 0 },
+	{ "noextents", "-t ext4 -O ^extent,^64bit", "", 1024, 0 },
+	{ "nocsum", "-t ext4 -O ^metadata_csum", "", 1024, 0 },
+	{ "no64bit", "-t ext4 -O ^64bit,uninit_bg,^metadata_csum", "", 1024, 0 },
+	{ "nodelalloc", "-t ext4", "nodelalloc", 1024, 0 },
+	{ "writeback", "-t ext4", "data=writeback", 1024, 0 },
+	{ "journal", "-t ext4", "data=journal", 1024, 0 },
+	{ "async", "-t ext4", "journal_async_commit,data=writeback", 1024, FORMAT_SHOWS_STALE },
+	{ "ordered-extents", "-t ext4", "ablate=ordered-extents", 1024, 0 },
 };
 const unsigned format_count = sizeof(formats) / sizeof(formats[0]);
 
@@ -66,7 +66,7 @@ static int fill(struct image *image)
 		err = crash_open(dev, format->options, &s.fs);
 	if (err)
 		return err;
-	err = tree_prepare(&s, format->block_bytes, format->tight);
+	err = tree_prepare(&s, format->block_bytes, format->flags & FORMAT_TIGHT);
 	close_err = uext4_close_fs(s.fs);
 	return err ? err : close_err;
 }

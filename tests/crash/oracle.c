@@ -137,8 +137,18 @@ static bool cuts_block(const struct file_range *r, unsigned i, uint64_t off)
 	       off >= r->at[i]->size && off / unit == r->at[i]->size / unit;
 }
 
+static bool states_agree(const struct file_range *r, uint64_t off)
+{
+	for (unsigned i = r->first + 1; i <= r->last; i++)
+		if (byte_at(r->at[i], off) != byte_at(r->at[i - 1], off))
+			return false;
+	return true;
+}
+
 static bool byte_allowed(const struct file_range *r, uint64_t off, uint8_t byte)
 {
+	if (r->run->shows_stale && !states_agree(r, off))
+		return true;
 	for (unsigned i = r->last + 1; i-- > r->first;) {
 		if (byte_at(r->at[i], off) == byte || (!byte && cuts_block(r, i, off)))
 			return true;

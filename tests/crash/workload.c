@@ -454,26 +454,24 @@ int op_run(struct session *s, const struct op *op)
 
 /* ---- the tree that all start from ---- */
 
-/* Leaves so many blocks free: a workload uses most of them, and then those that were freed. */
-#define TIGHT_BLOCKS 160u
+/* So many blocks are left to a workload: it uses most of them, and then those that were freed. */
+#define TIGHT_BLOCKS 120u
 
 static int fill_up(struct session *s, uint32_t unit)
 {
-	struct op op = { OP_APPEND, FILLER_NAME, NULL, 0, unit, 250 };
-	struct uext4_statfs st;
+	struct op op = { OP_APPEND, FILLER_NAME, NULL, 0, 16 * unit, 250 };
+	struct uext4_attr attr;
 	int err = op_run(s, &(struct op){ .kind = OP_CREATE, .a = FILLER_NAME });
 
-	if (!err)
-		err = uext4_statfs(s->fs, &st);
-	while (!err && st.blocks_free > TIGHT_BLOCKS) {
-		op.len = min_of((st.blocks_free - TIGHT_BLOCKS) * unit, (uint64_t)WRITE_BYTES_MAX);
+	while (!err)
 		err = op_run(s, &op);
-		if (!err)
-			err = uext4_sync(s->fs);
-		if (!err)
-			err = uext4_statfs(s->fs, &st);
-	}
-	return err;
+	if (err == -EIO || err == -ENOSPC) /* EIO: it was written in part */
+		err = uext4_sync(s->fs);
+	if (!err)
+		err = uext4_stat(s->fs, NULL, FILLER_NAME, &attr);
+	if (!err)
+		err = uext4_truncate(s->fs, NULL, FILLER_NAME, (off_t)(attr.size - TIGHT_BLOCKS * unit));
+	return err ? err : uext4_sync(s->fs);
 }
 
 int tree_prepare(struct session *s, uint32_t unit, bool tight)
