@@ -258,12 +258,21 @@ static bool wants_journal(const struct ext4_fs *fs)
 	return !fs->opt.read_only || fs_has_dirty_journal(fs_super(fs));
 }
 
+/*
+ * With v3 checksums, those of metadata_csum, e2fsck and Linux take the commit block as proof that its transaction is whole:
+ * they replay one whose blocks did not all arrive. With v1 the commit block sums up the others.
+ */
+static bool may_commit_async(const struct ext4_fs *fs)
+{
+	return fs->opt.journal_async_commit && !fs_has_ro_compat(fs, EXT4_FEATURE_RO_COMPAT_METADATA_CSUM);
+}
+
 int journal_glue_recover(struct ext4_fs *fs)
 {
 	struct journal_params params = {
 		.map_arg = fs, .block_bytes = fs->block_bytes, .bc = fs->bc, .fs_blocks = fs->blocks_count,
 		.counters = fs->counters, .log = &fs->log, .barriers = fs->opt.barrier,
-		.async_commit = fs->opt.journal_async_commit, .commit_interval_ms = fs->opt.commit_interval_ms,
+		.async_commit = may_commit_async(fs), .commit_interval_ms = fs->opt.commit_interval_ms,
 		.max_batch_us = fs->opt.max_batch_us, .on_abort = error_on_journal_abort, .abort_arg = fs,
 	};
 	int err, close_err;
