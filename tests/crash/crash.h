@@ -130,7 +130,7 @@ struct format {
 };
 
 #define FORMAT_TIGHT       0x1u
-#define FORMAT_SHOWS_STALE 0x2u /* C2 holds only where all states of the range agree */
+#define FORMAT_SHOWS_STALE 0x2u /* C2 holds only for files that are alike in all states of the range */
 
 extern const struct format formats[];
 extern const unsigned format_count;

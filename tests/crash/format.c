@@ -27,7 +27,7 @@ const struct format formats[] = {
 	{ "nodelalloc", "-t ext4", "nodelalloc", 1024, 0 },
 	{ "writeback", "-t ext4", "data=writeback", 1024, 0 },
 	{ "journal", "-t ext4", "data=journal", 1024, 0 },
-	{ "async", "-t ext4", "journal_async_commit,data=writeback", 1024, FORMAT_SHOWS_STALE },
+	{ "async", "-t ext4 -O ^metadata_csum", "journal_async_commit,data=writeback", 1024, FORMAT_SHOWS_STALE },
 	{ "ordered-extents", "-t ext4", "ablate=ordered-extents", 1024, 0 },
 };
 const unsigned format_count = sizeof(formats) / sizeof(formats[0]);

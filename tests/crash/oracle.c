@@ -137,18 +137,8 @@ static bool cuts_block(const struct file_range *r, unsigned i, uint64_t off)
 	       off >= r->at[i]->size && off / unit == r->at[i]->size / unit;
 }
 
-static bool states_agree(const struct file_range *r, uint64_t off)
-{
-	for (unsigned i = r->first + 1; i <= r->last; i++)
-		if (byte_at(r->at[i], off) != byte_at(r->at[i - 1], off))
-			return false;
-	return true;
-}
-
 static bool byte_allowed(const struct file_range *r, uint64_t off, uint8_t byte)
 {
-	if (r->run->shows_stale && !states_agree(r, off))
-		return true;
 	for (unsigned i = r->last + 1; i-- > r->first;) {
 		if (byte_at(r->at[i], off) == byte || (!byte && cuts_block(r, i, off)))
 			return true;
@@ -173,6 +163,14 @@ static bool size_allowed(const struct file_range *r, uint64_t size)
 	return size >= least && size <= most;
 }
 
+static bool states_agree(const struct file_range *r)
+{
+	for (unsigned i = r->first + 1; i <= r->last; i++)
+		if (node_changed(r->at[i - 1], r->at[i]))
+			return false;
+	return true;
+}
+
 static const char *check_file(const struct file_range *r, const struct state_node *got)
 {
 	if (!size_allowed(r, got->size)) {
@@ -180,6 +178,8 @@ static const char *check_file(const struct file_range *r, const struct state_nod
 			 (unsigned long long)got->size, r->first, r->last);
 		return why;
 	}
+	if (r->run->shows_stale && !states_agree(r))
+		return NULL;
 	for (uint64_t off = 0; off < got->size; off++) {
 		if (byte_allowed(r, off, got->content[off]))
 			continue;
