@@ -98,6 +98,17 @@ void buffer_mark_dirty(struct buffer_head *bh);
 void buffer_clean(struct buffer_head *bh);
 
 /*
+ * Without a journal nothing sets BH_JBDDIRTY: blocks change between buffer_changes_begin() and buffer_changes_end(), and
+ * home writes copy while nobody is in between, so a block on disk is never half changed. One atomic operation each; begin
+ * waits while copies are made, never for I/O. RANK_HANDLE. In between a thread may not write home or begin again.
+ */
+void buffer_changes_begin(struct buffer_cache *bc);
+void buffer_changes_end(struct buffer_cache *bc);
+/* Waits until nobody is in between and keeps all out; home writes go on. Any number of threads may do so at once. */
+void buffer_changes_block(struct buffer_cache *bc);
+void buffer_changes_unblock(struct buffer_cache *bc);
+
+/*
  * Writes the dirty ones among @bhs home: sorted by block, neighbours merged into vectored writes, all in flight at
  * once; waits. Takes buffer locks while snapshotting; BH_JBDDIRTY ones are skipped. A failed one gets BH_WRITE_ERR and
  * stays dirty. Those under BH_WRITEBACK by somebody else are waited for, so on return each was home once, or failed.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* buffer_private.h - the buffer cache's own parts, shared by buffer.c, buffer_read.c and buffer_write.c */
+/* buffer_private.h - the buffer cache's own parts, shared by buffer*.c */
 #ifndef UEXT4_CACHE_BUFFER_PRIVATE_H
 #define UEXT4_CACHE_BUFFER_PRIVATE_H
 
@@ -27,6 +27,7 @@ struct buffer_cache {
 	struct list_head flusher_node;    /* [flusher.pass_lock] */
 	_Atomic int write_err;            /* [atomic] first home write error nobody took yet */
 	_Atomic uint64_t nr_buffers;      /* [atomic] */
+	_Atomic uint64_t changes;         /* [atomic] who changes and who copies: buffer_changes.c */
 
 	struct mutex write_lock;          /* RANK_WORK */
 	struct cond write_cond;
@@ -39,6 +40,13 @@ struct buffer_cache {
 struct buffer_shard *buffer_shard_of(struct buffer_cache *bc, fsblk_t blk);
 /* Makes membership of the dirty list follow BH_DIRTY; call after each change of the bit. */
 void buffer_update_dirty_list(struct buffer_head *bh);
+/* ---- buffer_changes.c: the copies of home writes ---- */
+
+/* Keeps changers out that have not begun. False: some have, and buffer_copies_wait() comes before the first copy. */
+bool buffer_copies_begin(struct buffer_cache *bc);
+void buffer_copies_wait(struct buffer_cache *bc);
+void buffer_copies_end(struct buffer_cache *bc);
+
 /* A reference unless the buffer is being evicted. */
 bool buffer_hold_unless_dead(struct buffer_head *bh);
 

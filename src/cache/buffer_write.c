@@ -6,7 +6,8 @@
  * half-changed bytes written. The buffers are sorted; a run of neighbours is copied into one bounce block and goes out as
  * one write. Many are in flight at once, up to a bound on bounce memory.
  *
- * H1  Bytes are copied only under the buffer lock, while BH_DIRTY is set and BH_JBDDIRTY is not (J2).
+ * H1  Bytes are copied only under the buffer lock, while BH_DIRTY is set and BH_JBDDIRTY is not (J2). Where there is no
+ *     journal to set that, they are copied in rounds during which nobody changes any (buffer_changes.c).
  * H2  At most one home write of a buffer is in flight: BH_WRITEBACK. An older copy cannot land on a newer.
  * H3  A failed buffer is BH_DIRTY again before BH_WRITEBACK clears, so it is never unprotected in between.
  */
@@ -20,6 +21,9 @@
 /* Bounds on what one call has in flight: bounce memory, and requests of single blocks. */
 #define IN_FLIGHT_BYTES_MAX (UINT64_C(16) << 20)
 #define IN_FLIGHT_BIOS_MAX 512u
+/* One round of copies, which holds back those who change blocks without a journal: well below a millisecond. */
+#define ROUND_BYTES_MAX (UINT64_C(1) << 20)
+#define ROUND_RUNS_MAX 64u
 /* Gathered per round of a sync; the references and the array are all it costs. */
 #define GATHER_MAX 4096u
 
@@ -207,31 +211,66 @@ static size_t neighbours(const struct buffer_cache *bc, struct buffer_head **bhs
 	return n;
 }
 
+/* Copies and submits bhs[0] and its neighbours. Returns how many were dealt with, or -ENOMEM. */
+static ssize_t home_write_run(struct home_write *hw, struct buffer_head **bhs, size_t count, bool *busy_out)
+{
+	struct buffer_cache *bc = hw->bc;
+	size_t n = neighbours(bc, bhs, count);
+	struct home_run *run = home_run_alloc(hw, &n);
+
+	if (!run)
+		return -ENOMEM;
+	n = home_run_fill(bc, run, bhs, n, busy_out);
+	if (run->count) {
+		home_run_submit(hw, run);
+	} else {
+		page_pool_free(bc->cache->pool, run->bounce, run->bounce_shift);
+		free(run);
+	}
+	return (ssize_t)n;
+}
+
+/* As many runs as make a round; nothing in it waits for I/O. As home_write_run(). */
+static ssize_t home_write_round(struct home_write *hw, struct buffer_head **bhs, size_t count, bool *busy_out)
+{
+	size_t most = (size_t)(ROUND_BYTES_MAX >> hw->bc->block_shift), i = 0;
+
+	*busy_out = false;
+	for (unsigned runs = 0; i < min_of(count, most) && runs < ROUND_RUNS_MAX && !*busy_out; runs++) {
+		ssize_t n = buffer_may_go_home(bhs[i]) ? home_write_run(hw, bhs + i, count - i, busy_out) : 1;
+
+		if (n < 0)
+			return n;
+		i += (size_t)n;
+	}
+	return (ssize_t)i;
+}
+
+/* Waits, if it must, with nothing held back in the plug: what a changer waits for may be among it. */
+static void round_begin(struct buffer_cache *bc)
+{
+	if (buffer_copies_begin(bc))
+		return;
+	block_unplug(bc->dev);
+	buffer_copies_wait(bc);
+	block_plug(bc->dev);
+}
+
 static int home_write_sorted(struct home_write *hw, struct buffer_head **bhs, size_t count)
 {
 	struct buffer_cache *bc = hw->bc;
 
 	for (size_t i = 0; i < count;) {
-		size_t n = neighbours(bc, bhs + i, count - i);
-		struct home_run *run;
+		ssize_t n;
 		bool busy;
 
-		if (!buffer_may_go_home(bhs[i])) {
-			i++;
-			continue;
-		}
 		home_write_wait(hw, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_BIOS_MAX);
-		run = home_run_alloc(hw, &n);
-		if (!run)
-			return -ENOMEM;
-		n = home_run_fill(bc, run, bhs + i, n, &busy);
-		i += n;
-		if (run->count) {
-			home_run_submit(hw, run);
-		} else {
-			page_pool_free(bc->cache->pool, run->bounce, run->bounce_shift);
-			free(run);
-		}
+		round_begin(bc);
+		n = home_write_round(hw, bhs + i, count - i, &busy);
+		buffer_copies_end(bc);
+		if (n < 0)
+			return (int)n;
+		i += (size_t)n;
 		if (busy) {
 			block_unplug(bc->dev);
 			buffer_wait_writeback(bhs[i]);

@@ -224,9 +224,7 @@ int group_store(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, stru
 {
 	int err;
 
-	bytes_lock(fs, g->desc_bh);
 	group_desc_store(fs, g);
-	bytes_unlock(fs, g->desc_bh);
 	err = journal_dirty_metadata(h, bitmap_bh);
 	if (err)
 		return err;
@@ -246,9 +244,7 @@ int group_bitmap_set(struct handle *h, struct ext4_fs *fs, struct ext4_group *g,
 	if (err)
 		return err;
 	group_block_bitmap_init(fs, g, bh);
-	bytes_lock(fs, bh);
 	bitmap_range_fill(bh->data, start, len, used);
-	bytes_unlock(fs, bh);
 	g->free_blocks = used ? g->free_blocks - len : g->free_blocks + len;
 	group_block_bitmap_csum_set(fs, g, bh);
 	return group_store(h, fs, g, bh);

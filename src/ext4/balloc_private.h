@@ -156,20 +156,6 @@ struct prealloc {
 int group_lock_buddy(struct ext4_fs *fs, struct ext4_group *g, bool wait);
 /* Without the lock: is there one now? */
 bool group_buddy_is_built(struct ext4_group *g);
-/*
- * Without a journal the flusher may write a buffer at any time, so its bytes change under its lock; with one, write access
- * keeps it away.
- */
-static inline void bytes_lock(const struct ext4_fs *fs, struct buffer_head *bh)
-{
-	if (journal_is_null(fs->journal))
-		buffer_lock(bh);
-}
-static inline void bytes_unlock(const struct ext4_fs *fs, struct buffer_head *bh)
-{
-	if (journal_is_null(fs->journal))
-		buffer_unlock(bh);
-}
 static inline struct buddy *group_buddy(const struct ext4_group *g) { return g->buddy; }
 /* After a change of the buddy: files the group under its new largest order. Caller: g->lock. */
 void group_reindex(struct ext4_fs *fs, struct ext4_group *g);

@@ -184,9 +184,7 @@ static int claim_bit(struct handle *h, struct ext4_fs *fs, struct ext4_group *g,
 	if (err)
 		return err;
 	group_inode_bitmap_init(fs, g, bh);
-	bytes_lock(fs, bh);
 	bh->data[bit / 8] |= (uint8_t)(1u << (bit % 8));
-	bytes_unlock(fs, bh);
 	if (has_lazy_groups(fs) && g->itable_unused > unused_after)
 		g->itable_unused = unused_after;
 	g->free_inodes--;
@@ -336,9 +334,7 @@ static int free_locked(struct handle *h, struct ext4_fs *fs, struct ext4_group *
 		err = journal_get_write_access(h, g->desc_bh);
 	if (err)
 		return err;
-	bytes_lock(fs, bh);
 	bh->data[bit / 8] &= (uint8_t)~(1u << (bit % 8));
-	bytes_unlock(fs, bh);
 	g->free_inodes++;
 	if (inode_is_dir(inode) && g->used_dirs)
 		g->used_dirs--;

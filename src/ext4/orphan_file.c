@@ -169,11 +169,9 @@ static struct orphan_block *block_claim(struct orphan_state *state)
 static void block_store(struct ext4_fs *fs, struct orphan_block *b, uint32_t index, ino_num ino)
 {
 	lock_assert_held(&b->lock);
-	buffer_lock(b->bh); /* without a journal it may be on its way home just now */
 	block_slots(b->bh)[index] = le32_make(ino);
 	if (fs->has_metadata_csum)
 		block_tail(fs, b->bh)->ob_checksum = le32_make(block_csum(fs->orphans, b->bh));
-	buffer_unlock(b->bh);
 }
 
 int orphan_file_add(struct handle *h, struct inode *inode)

@@ -301,7 +301,6 @@ int super_change_begin(struct handle *h, struct ext4_fs *fs, struct ext4_super_b
 	if (err)
 		return err;
 	mutex_lock(&fs->super_lock);
-	buffer_lock(fs->super_bh); /* without a journal it may be on its way home just now */
 	*es_out = (struct ext4_super_block *)(void *)(fs->super_bh->data + fs->super_offset);
 	return 0;
 }
@@ -309,7 +308,6 @@ int super_change_begin(struct handle *h, struct ext4_fs *fs, struct ext4_super_b
 int super_change_end(struct handle *h, struct ext4_fs *fs)
 {
 	super_csum_set((struct ext4_super_block *)(void *)(fs->super_bh->data + fs->super_offset));
-	buffer_unlock(fs->super_bh);
 	mutex_unlock(&fs->super_lock);
 	return journal_dirty_metadata(h, fs->super_bh);
 }

@@ -52,12 +52,14 @@ int super_close(struct ext4_fs *fs)
 	uint32_t orphans_gone = orphan_file_is_empty(fs) ? EXT4_FEATURE_RO_COMPAT_ORPHAN_PRESENT : 0;
 
 	mutex_lock(&fs->super_lock);
+	buffer_lock(fs->super_bh); /* no handle: without a journal it may be on its way home just now */
 	error_store(fs, es);
 	super_refresh_counts(fs, es);
 	bits_change(&es->s_feature_incompat, 0, EXT4_FEATURE_INCOMPAT_RECOVER);
 	bits_change(&es->s_feature_ro_compat, 0, orphans_gone);
 	es->s_state = le16_make(fs->priv->mount_state);
 	super_csum_set(es);
+	buffer_unlock(fs->super_bh);
 	mutex_unlock(&fs->super_lock);
 	return super_write_through(fs);
 }

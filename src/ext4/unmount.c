@@ -70,20 +70,22 @@ int ext4_sync(struct ext4_fs *fs)
 
 int ext4_remount_read_only(struct ext4_fs *fs)
 {
-	int err;
+	int err, lock_err;
 
 	if (fs_is_read_only(fs))
 		return 0;
 	err = ext4_sync(fs);
 	atomic_store(&fs->read_only, true);
 	/* Handles that are open now end first; then the log is empty and the superblock in no transaction. */
-	keep_first(&err, journal_lock_updates(fs->journal));
+	lock_err = journal_lock_updates(fs->journal);
+	keep_first(&err, lock_err);
 	if (journal_is_null(fs->journal))
 		keep_first(&err, buffer_cache_sync(fs->bc));
 	if (!err)
 		err = super_close(fs);
 	fs->priv->writable = false;
-	journal_unlock_updates(fs->journal);
+	if (!lock_err)
+		journal_unlock_updates(fs->journal);
 	return err;
 }
 

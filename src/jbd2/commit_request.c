@@ -162,8 +162,12 @@ int journal_lock_updates(struct journal *j)
 	struct transaction *t;
 	int err;
 
-	if (j->is_null)
-		return journal_error(j);
+	if (j->is_null) {
+		err = journal_error(j);
+		if (!err)
+			buffer_changes_block(j->bc);
+		return err;
+	}
 	mutex_lock(&j->state_lock);
 	j->barrier++;
 	while ((t = running_locked(j)) || j->committing) {
@@ -182,8 +186,10 @@ int journal_lock_updates(struct journal *j)
 
 void journal_unlock_updates(struct journal *j)
 {
-	if (j->is_null)
+	if (j->is_null) {
+		buffer_changes_unblock(j->bc);
 		return;
+	}
 	mutex_lock(&j->state_lock);
 	UEXT4_ASSERT(j->barrier > 0);
 	j->barrier--;

@@ -170,8 +170,7 @@ int journal_start(struct journal *j, uint32_t credits, uint32_t revokes, struct 
 	*h = (struct handle){ .journal = j };
 	if (unlikely(j->is_null)) {
 		h->credits = (int32_t)credits;
-		list_init(&h->callbacks);
-		lock_rank_enter(RANK_HANDLE);
+		null_begin(h);
 		return 0;
 	}
 	return handle_begin(h, credits, revokes);
@@ -233,8 +232,10 @@ int journal_restart(struct handle *h, uint32_t credits, uint32_t revokes)
 {
 	int err;
 
-	if (h->journal->is_null)
+	if (h->journal->is_null) {
+		null_restart(h);
 		return 0;
+	}
 	if (!h->transaction)
 		return -EROFS;
 	handle_end(h);
@@ -244,24 +245,13 @@ int journal_restart(struct handle *h, uint32_t credits, uint32_t revokes)
 	return err;
 }
 
-static void null_run_callbacks(struct handle *h)
-{
-	struct journal_callback *cb, *tmp;
-
-	list_for_each_safe(cb, tmp, &h->callbacks, node) {
-		list_del(&cb->node);
-		cb->func(cb, 0);
-	}
-}
-
 int journal_stop(struct handle *h)
 {
 	struct journal *j = h->journal;
 	int err;
 
 	if (unlikely(j->is_null)) {
-		lock_rank_leave(RANK_HANDLE);
-		null_run_callbacks(h);
+		null_end(h);
 		return h->err;
 	}
 	if (unlikely(!h->transaction))

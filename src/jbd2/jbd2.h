@@ -183,7 +183,7 @@ int journal_start_commit(struct journal *j, tid_t tid); /* asks for it; does not
 int journal_wait_commit(struct journal *j, tid_t tid, bool *flushed_out);
 int journal_force_commit(struct journal *j);           /* whatever is running, and wait */
 int journal_checkpoint_all(struct journal *j);         /* commit, then everything home, log empty on disk */
-/* Blocks new handles, commits, checkpoints; for freeze and read-only remount. */
+/* Blocks new handles, commits, checkpoints; for freeze and read-only remount. After an error nothing is blocked. */
 int journal_lock_updates(struct journal *j);
 void journal_unlock_updates(struct journal *j);
 

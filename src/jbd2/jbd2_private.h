@@ -292,6 +292,9 @@ void checkpoint_drop_all(struct journal *j);
 
 /* ---- null.c ---- */
 
+void null_begin(struct handle *h);
+void null_restart(struct handle *h);
+void null_end(struct handle *h);
 int null_get_access(struct handle *h, struct buffer_head *bh);
 int null_dirty_metadata(struct handle *h, struct buffer_head *bh);
 int null_forget(struct handle *h, struct buffer_head *bh);

@@ -1,9 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* null.c - handles of a file system without a journal: changed blocks are dirty in the cache at once */
+/*
+ * null.c - handles of a file system without a journal: changed blocks are dirty in the cache at once
+ *
+ * They may go home as soon as the handle ends, and not before: buffer_changes_begin().
+ */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "jbd2/jbd2_private.h"
+
+void null_begin(struct handle *h)
+{
+	list_init(&h->callbacks);
+	lock_rank_enter(RANK_HANDLE);
+	buffer_changes_begin(h->journal->bc);
+}
+
+void null_restart(struct handle *h)
+{
+	buffer_changes_end(h->journal->bc);
+	buffer_changes_begin(h->journal->bc);
+}
+
+void null_end(struct handle *h)
+{
+	struct journal_callback *cb, *tmp;
+
+	buffer_changes_end(h->journal->bc);
+	lock_rank_leave(RANK_HANDLE);
+	list_for_each_safe(cb, tmp, &h->callbacks, node) {
+		list_del(&cb->node);
+		cb->func(cb, 0);
+	}
+}
 
 int null_get_access(struct handle *h, struct buffer_head *bh)
 {

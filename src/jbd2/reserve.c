@@ -113,11 +113,11 @@ int journal_start_reserved(struct handle *h)
 	struct transaction *t;
 	int err;
 
-	lock_rank_enter(RANK_HANDLE);
 	if (j->is_null) {
-		list_init(&h->callbacks);
+		null_begin(h);
 		return 0;
 	}
+	lock_rank_enter(RANK_HANDLE);
 	mutex_lock(&j->state_lock);
 	do
 		t = running_for_reserved(j, &err);

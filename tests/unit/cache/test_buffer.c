@@ -306,6 +306,7 @@ static void small_blocks_are_written_exactly(void **state)
 #define STRESS_THREADS 3
 #define STRESS_BLOCKS 64u
 #define STRESS_ROUNDS 3000u
+#define PART_BYTES    (BLOCK / 4)
 
 /* All bytes of a block are equal under the lock, so a torn home write would show on the device. */
 static void *stress_writer(void *arg)
@@ -329,22 +330,97 @@ static void *stress_writer(void *arg)
 	return NULL;
 }
 
-static void concurrent_use_never_tears_a_home_write(void **state)
+/* Each thread has a part of every block, and changes it without the lock, as a handle without a journal does. */
+static void *stress_changer(void *arg)
 {
-	struct fixture *fx = *state;
+	struct fixture *fx = arg;
+	static _Atomic unsigned next_part;
+	unsigned part = atomic_fetch_add(&next_part, 1) % STRESS_THREADS;
+
+	for (unsigned i = 0; i < STRESS_ROUNDS; i++) {
+		struct buffer_head *bh;
+
+		assert_int_equal(buffer_read(fx->bc, (i * 7) % STRESS_BLOCKS, &bh), 0);
+		buffer_changes_begin(fx->bc);
+		memset(bh->data + part * PART_BYTES, (uint8_t)i, PART_BYTES);
+		buffer_mark_dirty(bh);
+		buffer_changes_end(fx->bc);
+		buffer_put(bh);
+		if (i % 64 == 0)
+			assert_int_equal(buffer_cache_sync(fx->bc), 0);
+	}
+	return NULL;
+}
+
+static void run_stress(struct fixture *fx, void *(*func)(void *))
+{
 	pthread_t threads[STRESS_THREADS];
 
 	for (int i = 0; i < STRESS_THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, stress_writer, fx), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, func, fx), 0);
 	for (int i = 0; i < STRESS_THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(buffer_cache_sync(fx->bc), 0);
+}
+
+/* Bytes of each unit of @bytes that was written are equal. */
+static void assert_written_whole(struct fixture *fx, uint64_t bytes)
+{
 	for (size_t i = 0; i < record_count(fx->env->record); i++) {
 		const struct record_entry *entry = record_get(fx->env->record, i);
 
-		for (uint64_t off = 0; off < entry->len_bytes; off += BLOCK)
-			assert_memory_equal(entry->bytes + off, entry->bytes + off + 1, BLOCK - 1);
+		for (uint64_t off = 0; off < entry->len_bytes; off += bytes)
+			assert_memory_equal(entry->bytes + off, entry->bytes + off + 1, bytes - 1);
 	}
+}
+
+static void concurrent_use_never_tears_a_home_write(void **state)
+{
+	struct fixture *fx = *state;
+
+	run_stress(fx, stress_writer);
+	assert_written_whole(fx, BLOCK);
+}
+
+static void changes_without_a_journal_go_home_whole(void **state)
+{
+	struct fixture *fx = *state;
+
+	run_stress(fx, stress_changer);
+	assert_written_whole(fx, PART_BYTES);
+}
+
+/* While they are blocked home writes go on; who begins meanwhile waits. */
+static void *change_once(void *arg)
+{
+	struct fixture *fx = arg;
+	struct buffer_head *bh;
+
+	buffer_changes_begin(fx->bc);
+	bh = dirty_block(fx, 2, 2);
+	buffer_changes_end(fx->bc);
+	buffer_put(bh);
+	return NULL;
+}
+
+static void blocked_changes_wait(void **state)
+{
+	struct fixture *fx = *state;
+	struct buffer_head *bh = dirty_block(fx, 1, 1);
+	pthread_t thread;
+
+	buffer_changes_block(fx->bc);
+	buffer_changes_block(fx->bc);
+	assert_int_equal(pthread_create(&thread, NULL, change_once, fx), 0);
+	assert_int_equal(buffer_cache_sync(fx->bc), 0);
+	assert_int_equal(env_device_bytes(fx->env, BLOCK)[0], 1);
+	buffer_changes_unblock(fx->bc);
+	assert_null(buffer_find(fx->bc, 2));
+	buffer_changes_unblock(fx->bc);
+	pthread_join(thread, NULL);
+	assert_int_equal(buffer_cache_sync(fx->bc), 0);
+	assert_int_equal(env_device_bytes(fx->env, 2 * BLOCK)[0], 2);
+	buffer_put(bh);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -369,6 +445,8 @@ int main(void)
 		T(pinned_buffers_overshoot_and_press),
 		cmocka_unit_test_setup_teardown(small_blocks_are_written_exactly, setup_1k, teardown),
 		T(concurrent_use_never_tears_a_home_write),
+		T(changes_without_a_journal_go_home_whole),
+		T(blocked_changes_wait),
 	};
 
 	return cmocka_run_group_tests_name("buffer", tests, NULL, NULL);
