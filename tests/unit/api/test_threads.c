@@ -249,6 +249,35 @@ static void one_file_written_by_threads(void **state)
 	free(buf);
 }
 
+/* An xattr block that comes and goes changes i_blocks, but never where a short target lies. */
+static void *symlink_worker(void *arg)
+{
+	struct worker *w = arg;
+	char value[900] = "", target[64];
+
+	for (unsigned i = 0; i < ROUNDS && !w->wrong; i++) {
+		if (w->id) {
+			if (uext4_readlink(img.fs, NULL, "/link", target, sizeof(target)) ||
+			    strcmp(target, "somewhere") != 0)
+				w->wrong = "readlink";
+			continue;
+		}
+		if (uext4_setxattr(img.fs, NULL, "/link", false, "trusted.large", value, sizeof(value), 0))
+			w->wrong = "setxattr";
+		else if (uext4_removexattr(img.fs, NULL, "/link", false, "trusted.large"))
+			w->wrong = "removexattr";
+	}
+	return NULL;
+}
+
+static void a_symlink_is_read_while_its_xattrs_change(void **state)
+{
+	struct worker workers[THREADS];
+
+	assert_int_equal(uext4_symlink(img.fs, NULL, "somewhere", "/link"), 0);
+	run(workers, symlink_worker);
+}
+
 int main(void)
 {
 #define ON_IMAGE(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -257,6 +286,7 @@ int main(void)
 		ON_IMAGE(threads_in_shared_directories),
 		ON_IMAGE(directories_moved_about_by_threads),
 		ON_IMAGE(one_file_written_by_threads),
+		ON_IMAGE(a_symlink_is_read_while_its_xattrs_change),
 	};
 
 	if (image_tools_missing())
