@@ -30,6 +30,19 @@ static int zero_edges(struct inode *inode, uint64_t pos, uint64_t end)
 	return iomap_zero_range(m, last, end - last, &file_iomap_ops);
 }
 
+/*
+ * Zeroes the edges of [pos, end), whose whole blocks are going to be dropped. Dirty data past the size on disk is written
+ * first: dropped, it would complete no I/O that moves that size over it (S2), and a sync would leave it behind.
+ */
+static int begin_drop(struct inode *inode, uint64_t pos, uint64_t end)
+{
+	int err = zero_edges(inode, pos, end);
+
+	if (!err && file_disksize(inode) < min_of(end, inode_size(inode)))
+		err = file_flush(inode);
+	return err;
+}
+
 /* ---- preallocation ---- */
 
 /* One run; *len_out: blocks from @lblk on that have blocks now. */
@@ -104,7 +117,7 @@ static int punch_hole(struct inode *inode, uint64_t pos, uint64_t end)
 		return 0;
 	if (end >= size)
 		end = round_up_to(size, max_of((uint64_t)PAGE_BYTES, (uint64_t)inode->fs->block_bytes)); /* as Linux */
-	err = zero_edges(inode, pos, end);
+	err = begin_drop(inode, pos, end);
 	whole_blocks(inode, pos, end, &first, &last);
 	if (err || first == last)
 		return err;
@@ -143,7 +156,7 @@ static int zero_range(struct inode *inode, int mode, uint64_t pos, uint64_t end)
 
 	if (!inode_has_extents(inode))
 		return -EOPNOTSUPP;
-	err = zero_edges(inode, pos, end);
+	err = begin_drop(inode, pos, end);
 	whole_blocks(inode, pos, end, &first, &last);
 	if (!err && first < last) {
 		rwsem_write_lock(&m->invalidate_lock);

@@ -104,5 +104,7 @@ int file_truncate_locked(struct inode *inode, uint64_t size_bytes)
 		return err > 0 ? shrink(inode, size) : err;
 	}
 	err = file_zero_tail(inode, size_bytes, true); /* step 1 */
+	if (!err && file_disksize(inode) < size_bytes)
+		err = file_flush(inode); /* no I/O may be left that moves the size on disk to a new end in a hole (S2) */
 	return err ? err : shrink(inode, size_bytes);
 }

@@ -157,6 +157,37 @@ static void the_cut_tail_is_zero_on_disk(void **state)
 	on_each(check_tail_on_disk);
 }
 
+/*
+ * Goal:   a sync of all takes the size along, also where it has become the end of a hole and no I/O completes there.
+ * Method: dirty data past the size on disk is punched, zeroed or cut away again.
+ */
+static void check_size_in_hole(struct inode *inode)
+{
+	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+	file_put_pattern(inode, 0, 1000, 8);
+	file_put_pattern(inode, 50000, 20000, 8);
+	assert_int_equal(file_fallocate(inode, punch, 40960, 100000), 0);
+	assert_int_equal(ext4_sync(inode->fs), 0);
+	assert_int_equal(inode->disksize_bytes, 70000);
+	file_put_pattern(inode, 100000, 20000, 8);
+	assert_int_equal(file_resize(inode, 90000), 0);
+	assert_int_equal(ext4_sync(inode->fs), 0);
+	assert_int_equal(inode->disksize_bytes, 90000);
+	if (!inode_has_extents(inode))
+		return;
+	file_put_pattern(inode, 100000, 20000, 8);
+	assert_int_equal(file_fallocate(inode, FALLOC_FL_ZERO_RANGE, 90000, 30000), 0);
+	assert_int_equal(ext4_sync(inode->fs), 0);
+	assert_int_equal(inode->disksize_bytes, 120000);
+}
+
+static void the_size_on_disk_follows_into_holes(void **state)
+{
+	(void)state;
+	on_each(check_size_in_hole);
+}
+
 static void check_fallocate(struct inode *inode)
 {
 	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -389,6 +420,7 @@ int main(void)
 		cmocka_unit_test(appends_go_to_the_end),
 		cmocka_unit_test(truncate_shrinks_and_grows),
 		cmocka_unit_test(the_cut_tail_is_zero_on_disk),
+		cmocka_unit_test(the_size_on_disk_follows_into_holes),
 		cmocka_unit_test(fallocate_modes),
 		cmocka_unit_test(seek_finds_data_and_holes),
 		cmocka_unit_test(fiemap_names_every_extent),
