@@ -90,6 +90,10 @@ static const struct {
 	{ true, { { OP_APPEND, "a", NULL, 0, B(7, 100), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
 		  { OP_CHMOD, "a", NULL, 0600, 0, 0 }, { OP_FSYNC, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 },
 		  { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
+	/* S2: the size ends in a hole, where no I/O completes. */
+	{ false, { { OP_WRITE, "empty", NULL, B(3, 0), B(9, 0), 0 }, { OP_PUNCH, "empty", NULL, B(4, 0), B(12, 0), 0 },
+		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(9, 0), B(2, 0), 0 }, { OP_TRUNCATE, "b", NULL, B(5, 0), 0, 0 },
+		   { OP_SYNC, NULL, NULL, 0, 0, 0 } } },
 	/* An open file is unlinked, and goes on. */
 	{ false, { { OP_HOLD, "a", NULL, 0, 0, 0 }, { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_HELD_APPEND, NULL, NULL, 0, B(5, 0), 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_CREATE, "a", NULL, 0, 0, 0 }, { OP_APPEND, "a", NULL, 0, B(3, 0), 0 },
