@@ -2,6 +2,7 @@
 /* image.c - images for tests */
 #include "image.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,13 +44,19 @@ void image_make(struct image *img, const char *mke2fs_options, unsigned megabyte
 	assert_int_equal(image_run(img, command), 0);
 }
 
+/* From any thread. */
 static void keep_log(void *arg, int level, const char *text)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct image *img = arg;
-	size_t len = strlen(img->log);
+	size_t len;
 
-	if (level <= 4)
-		snprintf(img->log + len, sizeof(img->log) - len, "%s\n", text);
+	if (level > 4)
+		return;
+	pthread_mutex_lock(&lock);
+	len = strlen(img->log);
+	snprintf(img->log + len, sizeof(img->log) - len, "%s\n", text);
+	pthread_mutex_unlock(&lock);
 }
 
 int image_try_open(struct image *img, const char *options, bool check_permissions)
