@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/broken.h"
 #include "ext4/extent_private.h"
 #include "ext4/file_private.h"
 
@@ -31,7 +32,7 @@ static _Thread_local struct file_ioend *announced;
 
 static bool maps_at_once(const struct inode *inode)
 {
-	return !inode_has_extents(inode) || (inode->fs->opt.ablate & ABLATE_ORDERED_EXTENTS);
+	return !inode_has_extents(inode) || (inode->fs->opt.ablate & ABLATE_ORDERED_EXTENTS) || is_broken(BROKEN_NO_WAIT);
 }
 
 /* An announcement that no I/O followed: the folio was given up. */
@@ -39,7 +40,8 @@ static void announced_drop(struct journal *j)
 {
 	if (!announced)
 		return;
-	journal_wait_end(j, &announced->wait, 0);
+	if (announced->waits)
+		journal_wait_end(j, &announced->wait, 0);
 	free(announced);
 	announced = NULL;
 }
@@ -75,8 +77,10 @@ static int announce(struct handle *h, struct inode *inode, uint64_t end_bytes)
 	uint64_t size;
 	int err = 0;
 
-	journal_wait_begin(h, &announced->wait);
-	announced->waits = true;
+	if (!is_broken(BROKEN_NO_WAIT)) {
+		journal_wait_begin(h, &announced->wait);
+		announced->waits = true;
+	}
 	rwsem_write_lock(&inode->map_sem);
 	size = min_of(inode_size(inode), end_bytes);
 	if (file_disksize(inode) < size)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "base/broken.h"
 #include "base/checksum.h"
 #include "ext4/inode_private.h"
 #include "ext4/map.h"
@@ -301,7 +302,7 @@ static void pack_owner(const struct inode *inode, struct ext4_inode *raw)
 static void pack_size(const struct inode *inode, struct ext4_inode *raw)
 {
 	/* Only file data is written behind the inode's back; everything else changes with its size in one handle. */
-	uint64_t size = S_ISREG(inode->mode) ? inode->disksize_bytes : inode_size(inode);
+	uint64_t size = S_ISREG(inode->mode) && !is_broken(BROKEN_EARLY_SIZE) ? inode->disksize_bytes : inode_size(inode);
 
 	raw->i_size_lo = le32_make((uint32_t)size);
 	if (S_ISREG(inode->mode) || fs_has_incompat(inode->fs, EXT4_FEATURE_INCOMPAT_LARGEDIR))

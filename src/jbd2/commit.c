@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/broken.h"
 #include "base/checksum.h"
 #include "jbd2/commit.h"
 #include "jbd2/csum.h"
@@ -59,6 +60,8 @@ static void write_revokes(struct journal *j, struct transaction *t)
 	struct revoke_table *table = &t->revokes;
 	uint32_t per_block = journal_revokes_per_block(&j->layout), count = 0;
 
+	if (is_broken(BROKEN_NO_REVOKE))
+		return;
 	/* Squeezes the table: the records are wanted in no order, and nobody looks them up again. */
 	for (uint32_t i = 0; i < table->room; i++)
 		if (table->slots[i])
@@ -200,6 +203,7 @@ static int flush_counted(struct journal *j, struct block_device *dev)
 static int commit_ordered(struct journal *j, struct transaction *t, uint32_t crc, uint32_t *end_out)
 {
 	bool barriers = j->params.barriers;
+	unsigned preflush = is_broken(BROKEN_NO_FLUSH) ? 0 : BIO_PREFLUSH;
 	uint32_t index;
 	int err = log_writer_finish(j->writer, &index), data_err = wait_for_data(j, t);
 	uint8_t *block;
@@ -218,7 +222,7 @@ static int commit_ordered(struct journal *j, struct transaction *t, uint32_t crc
 	if (barriers)
 		counter_add(j->counters, CNT_JOURNAL_FLUSHES, 1);
 	*end_out = log_advance(j, index, 1);
-	return log_map_write(&j->map, index, 1, block, barriers ? BIO_PREFLUSH | BIO_FUA : 0);
+	return log_map_write(&j->map, index, 1, block, barriers ? preflush | BIO_FUA : 0);
 }
 
 /* The commit block along with the rest; checksums make up for the order. */

@@ -218,7 +218,7 @@ static int usage(void)
 {
 	fprintf(stderr, "usage: crash [--seconds S] [--states N] [--workloads N] [--seed N] [--jobs N] [--format NAME]\n"
 			"             [--workload ID [--cut C]] [--builds N] [--kernel-every N] [--e2fsck-every N]\n"
-			"             [--nested-every N] [--keep DIR]\n");
+			"             [--nested-every N] [--keep DIR] [--verbose]\n");
 	return 2;
 }
 
@@ -228,7 +228,7 @@ static int parse(int argc, char **argv)
 		{ "seconds", 1, NULL, 's' }, { "states", 1, NULL, 'n' }, { "workloads", 1, NULL, 'N' }, { "seed", 1, NULL, 'S' },
 		{ "jobs", 1, NULL, 'j' }, { "format", 1, NULL, 'f' }, { "workload", 1, NULL, 'w' }, { "cut", 1, NULL, 'c' },
 		{ "builds", 1, NULL, 'B' }, { "kernel-every", 1, NULL, 'k' }, { "e2fsck-every", 1, NULL, 'e' },
-		{ "nested-every", 1, NULL, 'r' }, { "keep", 1, NULL, 'K' }, { "break", 1, NULL, 'b' }, { NULL, 0, NULL, 0 } };
+		{ "nested-every", 1, NULL, 'r' }, { "keep", 1, NULL, 'K' }, { "break", 1, NULL, 'b' }, { "verbose", 0, NULL, 'v' }, { NULL, 0, NULL, 0 } };
 	struct explorer_options *ex = &args.explorer;
 	int c;
 
@@ -247,6 +247,7 @@ static int parse(int argc, char **argv)
 		case 'k': ex->kernel_every = (unsigned)strtoul(optarg, NULL, 0); break;
 		case 'e': ex->e2fsck_every = (unsigned)strtoul(optarg, NULL, 0); break;
 		case 'r': ex->nested_every = (unsigned)strtoul(optarg, NULL, 0); break;
+		case 'v': ex->verbose = true; break;
 		case 'K': ex->keep = optarg; break;
 		case 'b':
 			if (!choose_broken(optarg))

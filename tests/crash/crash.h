@@ -172,8 +172,8 @@ int image_device(struct image *image, struct block_device **dev_out);
 
 /* ---- late.c, borrow.c: devices for recording ---- */
 
-/* Completes writes after a while only, in their order. Takes @lower over. */
-int block_open_late(struct block_device *lower, struct block_device **dev_out);
+/* Completes writes to other places than the journal after a while only, in their order. Takes @lower over. */
+int block_open_late(struct block_device *lower, const struct base *base, struct block_device **dev_out);
 /* A device over @lower that leaves it open when it is closed. */
 int block_open_borrow(struct block_device *lower, struct block_device **dev_out);
 
@@ -201,6 +201,7 @@ struct explorer_options {
 	uint64_t only_cut;             /* UINT64_MAX: all */
 	uint64_t builds_per_workload;  /* so many cuts and ways of losing writes are tried of each; many leave the same */
 	unsigned kernel_every, e2fsck_every, nested_every; /* of the states; 0: never */
+	bool verbose;                  /* prints each workload */
 	const char *keep;              /* a folder for images of violations, or NULL */
 	const char *command;           /* as the user started it */
 };

@@ -75,7 +75,7 @@ static int open_devices(struct run *run, struct image *live, struct block_device
 	int err = image_device(live, &dev);
 
 	if (!err && run->workload.late)
-		err = block_open_late(dev, &dev);
+		err = block_open_late(dev, live->base, &dev);
 	if (!err)
 		err = block_open_record(dev, &run->record);
 	return err ? err : block_open_borrow(run->record, top_out);
@@ -306,17 +306,48 @@ static void make_state(struct explorer *ex, const struct run *run, const struct 
 
 /* ---- judging ---- */
 
-/* Operations that did something. */
-static void print_workload(FILE *out, const struct run *run)
+/* Index of the first entry submitted after event @seq. */
+static size_t entries_submitted_by(struct block_device *record, uint64_t seq)
+{
+	size_t i = 0;
+
+	while (i < record_count(record) && record_get(record, i)->submitted < seq)
+		i++;
+	return i;
+}
+
+/* Operations that did something; @all: the others too. */
+static void print_workload(FILE *out, const struct run *run, bool all)
 {
 	char text[160];
 
 	for (unsigned i = 0; i < run->workload.count; i++) {
-		if (run->results[i + 1])
+		if (run->results[i + 1] && !all)
 			continue;
 		op_print(&run->workload.ops[i], text, sizeof(text));
-		fprintf(out, "  %3u  %s  [log entry %zu]\n", i + 1, text, run->mark_at[i + 1]);
+		fprintf(out, "  %3u  %s = %d  [log entry %zu]\n", i + 1, text, run->results[i + 1], run->mark_at[i + 1]);
 	}
+}
+
+static void print_log(FILE *out, const struct run *run)
+{
+	static const char *const names[] = { [BIO_WRITE] = "write", [BIO_FLUSH] = "flush", [BIO_DISCARD] = "discard",
+					     [BIO_WRITE_ZEROES] = "zeroes" };
+
+	for (size_t i = 0; i < record_count(run->record); i++) {
+		const struct record_entry *e = record_get(run->record, i);
+
+		fprintf(out, "  [%zu] %s block %" PRIu64 " + %" PRIu64 "%s%s, completed before [%zu]\n", i, names[e->op],
+			e->pos_bytes / run->workload.unit, e->len_bytes / run->workload.unit, e->flags & BIO_PREFLUSH ? " preflush" : "",
+			e->flags & BIO_FUA ? " fua" : "", entries_submitted_by(run->record, e->completed));
+	}
+}
+
+static void print_run(const struct run *run)
+{
+	print_workload(stdout, run, true);
+	print_log(stdout, run);
+	fflush(stdout);
 }
 
 static void keep_image(struct explorer *ex, const struct run *run, const struct cut *cut, FILE *out)
@@ -351,7 +382,7 @@ static void report(struct explorer *ex, const struct run *run, const struct cut 
 	if (cut)
 		fprintf(out, " cut %zu variant %u%s", cut->at, cut->variant, cut->nested ? " and its recovery cut" : "");
 	fprintf(out, ": %s\n", what);
-	print_workload(out, run);
+	print_workload(out, run, false);
 	if (o->keep && cut)
 		keep_image(ex, run, cut, out);
 	fprintf(out, "  again: %s --format %s --seed %" PRIu64 " --workload %" PRIu64 "\n", o->command, ex->base->format->name,
@@ -523,6 +554,8 @@ void explore_workload(struct explorer *ex, const struct base *base, uint64_t id)
 	alarm(STATE_SECONDS_MAX);
 	if (!err)
 		err = record_run(&run, base, &ex->live);
+	if (ex->options->verbose && !err)
+		print_run(&run);
 	if (err) {
 		snprintf(text, sizeof(text), "running it: %s", strerror(-err));
 		report(ex, &run, NULL, text);

@@ -12,6 +12,7 @@
 
 #define STALE_BYTE 0xEE /* what the device holds where nothing was ever written */
 #define MKFS_ARGS_MAX 32u
+#define WIPED_BYTES (64u << 10) /* mke2fs zeroes the end of a device, where RAID superblocks may lie */
 
 const struct format formats[] = {
 	{ "ext4-1k", "-t ext4", "", 1024, 0 },
@@ -49,7 +50,10 @@ static int make_fs(const struct format *format, struct image *image)
 	for (char *word = strtok_r(words, " ", &save); word && n + 1 < MKFS_ARGS_MAX; word = strtok_r(NULL, " ", &save))
 		argv[n++] = word;
 	argv[n] = NULL;
-	return run_program(argv) ? -EIO : 0;
+	if (run_program(argv))
+		return -EIO;
+	memset(image->bytes + image->base->size_bytes - WIPED_BYTES, STALE_BYTE, WIPED_BYTES);
+	return 0;
 }
 
 static int fill(struct image *image)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late.c - a device that takes its time: plain writes complete a while after they were submitted
+ * late.c - a device that takes its time: writes complete a while after they were submitted, but for those to the journal
  *
- * A device in memory completes each write before its submitter goes on, so that nothing ever overtakes it. Here other
- * threads get ahead: a commit may go out while data written back before it is still on its way.
+ * A device in memory completes each write before its submitter goes on, so that nothing ever overtakes it. Here commits
+ * overtake data that was written back before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +14,12 @@
 #include "block/block_private.h"
 #include "crash.h"
 
-#define DELAY_NS 400000u /* several times what a commit takes in memory */
+#define DELAY_NS 2000000u /* several times what a commit takes in memory */
 
 struct late_device {
 	struct block_device dev;
 	struct block_device *lower; /* [const] owned */
+	uint64_t log_start, log_end; /* [const] the journal lies there, in bytes */
 	struct mutex lock;
 	struct cond wake;
 	struct list_head queue;     /* [lock] struct bio */
@@ -45,7 +46,7 @@ static void late_submit(struct block_device *dev, struct bio *bio)
 {
 	struct late_device *late = late_of(dev);
 
-	if (bio->op != BIO_WRITE || bio->flags) {
+	if (bio->op != BIO_WRITE || bio->flags || (bio->pos_bytes >= late->log_start && bio->pos_bytes < late->log_end)) {
 		pass_on(late, bio);
 		return;
 	}
@@ -106,7 +107,7 @@ static const struct block_device_ops late_ops = {
 	.close = late_close,
 };
 
-int block_open_late(struct block_device *lower, struct block_device **dev_out)
+int block_open_late(struct block_device *lower, const struct base *base, struct block_device **dev_out)
 {
 	struct late_device *late = calloc(1, sizeof(*late));
 	int err;
@@ -114,6 +115,8 @@ int block_open_late(struct block_device *lower, struct block_device **dev_out)
 	if (!late)
 		return -ENOMEM;
 	late->lower = lower;
+	late->log_start = (uint64_t)base->log_blks[0] * base->format->block_bytes;
+	late->log_end = (base->log_blks[base->log_count - 1] + UINT64_C(1)) * base->format->block_bytes;
 	late->dev = *lower;
 	late->dev.ops = &late_ops;
 	mutex_init(&late->lock, RANK_DEVICE);

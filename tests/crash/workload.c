@@ -74,16 +74,17 @@ static const struct {
 	bool late;
 	struct op ops[NAMED_OPS_MAX];
 } named[] = {
-	/* J3: a directory's block, in the log as such, is freed and used again for data. */
-	{ false, { { OP_MKDIR, "m", NULL, 0, 0, 0 }, { OP_CREATE, "m/x", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
-		   { OP_UNLINK, "m/x", NULL, 0, 0, 0 }, { OP_RMDIR, "m", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
-		   { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 }, { OP_FSYNC, "empty", NULL, 0, 0, 0 },
+	/* J3: blocks of directories, in the log as such, are freed and used again for data. */
+	{ false, { { OP_MKDIR, "m1", NULL, 0, 0, 0 }, { OP_MKDIR, "m2", NULL, 0, 0, 0 }, { OP_MKDIR, "m3", NULL, 0, 0, 0 },
+		   { OP_MKDIR, "m4", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_RMDIR, "m1", NULL, 0, 0, 0 },
+		   { OP_RMDIR, "m2", NULL, 0, 0, 0 }, { OP_RMDIR, "m3", NULL, 0, 0, 0 }, { OP_RMDIR, "m4", NULL, 0, 0, 0 },
+		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 }, { OP_FSYNC, "empty", NULL, 0, 0, 0 },
 		   { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 }, { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
-	/* The same with a block of xattrs. */
-	{ false, { { OP_SETXATTR, "a", NULL, 0, 600, 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 }, { OP_REMOVEXATTR, "a", NULL, 0, 0, 0 },
-		   { OP_FSYNC, "a", NULL, 0, 0, 0 }, { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 },
-		   { OP_FSYNC, "empty", NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 },
-		   { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
+	/* The same with blocks of xattrs. */
+	{ false, { { OP_SETXATTR, "a", NULL, 0, 600, 0 }, { OP_SETXATTR, "d", NULL, 0, 600, 0 }, { OP_SETXATTR, "d/c", NULL, 0, 600, 0 },
+		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_REMOVEXATTR, "a", NULL, 0, 0, 0 }, { OP_REMOVEXATTR, "d", NULL, 0, 0, 0 },
+		   { OP_REMOVEXATTR, "d/c", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 },
+		   { OP_FSYNC, "empty", NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 }, { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
 	/* W1, W2: a commit while data is on its way. */
 	{ true, { { OP_WRITE, "sparse", NULL, B(2, 0), B(6, 0), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
 		  { OP_COMMIT, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 }, { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
