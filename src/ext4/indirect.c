@@ -76,30 +76,32 @@ static void path_locate(const struct ext4_fs *fs, lblk_t lblk, struct ind_path *
 		path->off[i] = (uint32_t)(rest / span(fs, height - i) % ptrs_per_block(fs));
 }
 
-/* Reads a pointer block and checks its pointers. */
+/* Reads a pointer block and checks its pointers. *bh_out is untouched after an error. */
 static int block_read_checked(struct inode *inode, fsblk_t blk, struct buffer_head **bh_out)
 {
 	const struct ext4_fs *fs = inode->fs;
+	struct buffer_head *bh;
 	const le32 *p;
 	uint32_t i;
 	int err;
 
 	if (!fs_data_blocks_valid(fs, blk, 1))
 		return INODE_ERROR(inode, -EUCLEAN, blk, "indirect block is metadata or outside the file system");
-	err = buffer_read(fs->bc, blk, bh_out);
-	if (err || buffer_test(*bh_out, BH_VERIFIED))
+	err = buffer_read(fs->bc, blk, &bh);
+	if (err)
 		return err;
-	p = (const le32 *)(*bh_out)->data;
-	for (i = 0; i < ptrs_per_block(fs); i++) {
+	p = (const le32 *)bh->data;
+	for (i = 0; !buffer_test(bh, BH_VERIFIED) && i < ptrs_per_block(fs); i++) {
 		fsblk_t ptr = le32_get(p[i]);
 
 		if (ptr && !fs_data_blocks_valid(fs, ptr, 1)) {
-			buffer_put(*bh_out);
+			buffer_put(bh);
 			return INODE_ERROR(inode, -EUCLEAN, blk, "indirect block: pointer %u leads to block %llu", i,
 					   (unsigned long long)ptr);
 		}
 	}
-	buffer_set(*bh_out, BH_VERIFIED);
+	buffer_set(bh, BH_VERIFIED);
+	*bh_out = bh;
 	return 0;
 }
 

@@ -156,8 +156,11 @@ static void a_pointer_out_of_range_is_an_error(void **state)
 	assert_int_equal(file_fsync(inode, false), 0);
 	es_remove(inode, 0, UINT32_MAX);
 	inode->i_block[3] = le32_make(1 << 30);
+	inode->i_block[12] = inode->i_block[0]; /* a pattern: no pointers */
 	inode->i_block[13] = le32_make(1); /* the superblock */
 	assert_int_equal(map_lookup(inode, 3, 1, &r), -EUCLEAN);
+	assert_int_equal(map_lookup(inode, 12, 1, &r), -EUCLEAN);
+	assert_int_equal(map_lookup(inode, 12, 1, &r), -EUCLEAN);
 	assert_int_equal(map_lookup(inode, 12 + PTRS, 1, &r), -EUCLEAN);
 	assert_int_equal(map_lookup(inode, 2, 1, &r), 0);
 	image_put(inode);
