@@ -33,7 +33,8 @@ static struct {
 	double seconds;
 	uint64_t workloads_max, states_max, only_workload;
 	unsigned jobs;
-	const char *format;
+	const char *format, *broken;
+	char command[512];
 } args = {
 	.explorer = { .seed = 1, .only_cut = UINT64_MAX, .builds_per_workload = 1000, .e2fsck_every = 64, .nested_every = 16 },
 	.seconds = 60, .workloads_max = UINT64_MAX, .states_max = UINT64_MAX, .only_workload = UINT64_MAX,
@@ -151,8 +152,7 @@ static void worker_ended(const struct place *place, int status)
 	printf("violation: format %s workload %" PRIu64 " cut %" PRIu64 " variant %" PRIu64 ": the process ended by signal %d (%s)\n",
 	       place->format ? place->format : "?", place->workload, place->cut, place->variant, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
 	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
-	printf("  again: %s --format %s --seed %" PRIu64 " --workload %" PRIu64 "\n", args.explorer.command,
-	       place->format ? place->format : "?", args.explorer.seed, place->workload);
+	printf("  again: %s --format %s --workload %" PRIu64 "\n", args.command, place->format ? place->format : "?", place->workload);
 }
 
 static int start_workers(pid_t *pids)
@@ -232,7 +232,6 @@ static int parse(int argc, char **argv)
 	struct explorer_options *ex = &args.explorer;
 	int c;
 
-	ex->command = argv[0];
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's': args.seconds = atof(optarg); break;
@@ -250,12 +249,16 @@ static int parse(int argc, char **argv)
 		case 'v': ex->verbose = true; break;
 		case 'K': ex->keep = optarg; break;
 		case 'b':
+			args.broken = optarg;
 			if (!choose_broken(optarg))
 				return -1;
 			break;
 		default: return -1;
 		}
 	}
+	snprintf(args.command, sizeof(args.command), "%s%s%s --seed %" PRIu64, argv[0], args.broken ? " --break " : "",
+		 args.broken ? args.broken : "", ex->seed);
+	ex->command = args.command;
 	if (!args.jobs)
 		args.jobs = JOBS_PER_PROCESSOR * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	args.jobs = min_of(args.jobs, JOBS_MAX);

@@ -203,7 +203,7 @@ struct explorer_options {
 	unsigned kernel_every, e2fsck_every, nested_every; /* of the states; 0: never */
 	bool verbose;                  /* prints each workload */
 	const char *keep;              /* a folder for images of violations, or NULL */
-	const char *command;           /* as the user started it */
+	const char *command;           /* that does the same; the workload is to be added */
 };
 
 #define JOBS_MAX 64u

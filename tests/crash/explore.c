@@ -385,8 +385,7 @@ static void report(struct explorer *ex, const struct run *run, const struct cut 
 	print_workload(out, run, false);
 	if (o->keep && cut)
 		keep_image(ex, run, cut, out);
-	fprintf(out, "  again: %s --format %s --seed %" PRIu64 " --workload %" PRIu64 "\n", o->command, ex->base->format->name,
-		o->seed, run->workload.id);
+	fprintf(out, "  again: %s --format %s --workload %" PRIu64 "\n", o->command, ex->base->format->name, run->workload.id);
 	fclose(out);
 	if (write(STDOUT_FILENO, text, bytes) < 0)
 		abort();
