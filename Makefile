@@ -3,7 +3,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all run check bench asan tsan install clean help
+.PHONY: all run check bench crash asan tsan install clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -21,6 +21,11 @@ check:
 bench: all
 	@BUILD=$(BUILD) scripts/bench
 
+SECONDS ?= 60
+SEED ?= 1
+crash: all
+	@BUILD=$(BUILD) tests/crash/run --seconds $(SECONDS) --seed $(SEED)
+
 asan tsan:
 	@scripts/install-deps check
 	@scripts/setup-build build-$@
@@ -37,6 +42,7 @@ help:
 	@echo 'make run      the demo'
 	@echo 'make check    every test that belongs to CI; needs about 20 minutes on two processors'
 	@echo 'make bench    the measurements; writes $(BUILD)/bench/report.html'
+	@echo 'make crash    explores crash states for SECONDS=60 from SEED=1 on'
 	@echo 'make asan     a build with AddressSanitizer and UBSan in build-asan/'
 	@echo 'make tsan     a build with ThreadSanitizer in build-tsan/'
 	@echo 'make install  DESTDIR is honoured'

@@ -32,11 +32,13 @@ static struct {
 	struct explorer_options explorer;
 	double seconds;
 	uint64_t workloads_max, states_max, only_workload;
+	bool named;
 	unsigned jobs;
 	const char *format, *broken;
 	char command[512];
 } args = {
-	.explorer = { .seed = 1, .only_cut = UINT64_MAX, .builds_per_workload = 1000, .e2fsck_every = 64, .nested_every = 16 },
+	.explorer = { .seed = 1, .only_cut = UINT64_MAX, .builds_per_workload = 1000, .e2fsck_every = 64, .nested_every = 16,
+		      .violations_max = UINT64_MAX },
 	.seconds = 60, .workloads_max = UINT64_MAX, .states_max = UINT64_MAX, .only_workload = UINT64_MAX,
 };
 
@@ -92,7 +94,10 @@ static uint64_t round_robin(uint64_t n, uint64_t count, uint64_t first)
 	return first + n % count;
 }
 
-/* Of four one is short, two are pairs, one is random; each on the next format. A prime step through the pairs mixes them. */
+/*
+ * Of four one is short, two are pairs, one is random; each is tried on all formats. A prime step through the pairs mixes
+ * them.
+ */
 static void nth_workload(uint64_t n, const struct base **base_out, uint64_t *id_out)
 {
 	uint64_t pairs = workload_systematic() - workload_short(), seed = args.explorer.seed;
@@ -101,6 +106,8 @@ static void nth_workload(uint64_t n, const struct base **base_out, uint64_t *id_
 	n /= base_count;
 	if (args.only_workload != UINT64_MAX)
 		*id_out = args.only_workload;
+	else if (args.named)
+		*id_out = n;
 	else if (n % 4 == 0)
 		*id_out = round_robin(n / 4 + (seed - 1) * 61, workload_short(), 0);
 	else if (n % 4 == 3)
@@ -111,8 +118,12 @@ static void nth_workload(uint64_t n, const struct base **base_out, uint64_t *id_
 
 static bool is_over(uint64_t n)
 {
+	if (atomic_load(&totals->violations) >= args.explorer.violations_max)
+		return true;
 	if (args.only_workload != UINT64_MAX)
 		return n >= base_count;
+	if (args.named)
+		return n >= base_count * workload_named();
 	return n >= args.workloads_max || atomic_load(&totals->states) >= args.states_max || now() - started >= args.seconds;
 }
 
@@ -216,9 +227,13 @@ static bool choose_broken(const char *name)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: crash [--seconds S] [--states N] [--workloads N] [--seed N] [--jobs N] [--format NAME]\n"
-			"             [--workload ID [--cut C]] [--builds N] [--kernel-every N] [--e2fsck-every N]\n"
-			"             [--nested-every N] [--keep DIR] [--verbose]\n");
+	fprintf(stderr, "usage: crash [--seconds S] [--states N] [--workloads N] [--violations N] [--seed N] [--jobs N]\n"
+			"             [--format NAME,...] [--named | --workload ID [--cut C]] [--builds N]\n"
+			"             [--kernel-every N] [--e2fsck-every N] [--nested-every N] [--keep DIR] [--verbose]\n"
+			"formats:");
+	for (unsigned i = 0; i < format_count; i++)
+		fprintf(stderr, " %s", formats[i].name);
+	fprintf(stderr, "\n");
 	return 2;
 }
 
@@ -228,7 +243,8 @@ static int parse(int argc, char **argv)
 		{ "seconds", 1, NULL, 's' }, { "states", 1, NULL, 'n' }, { "workloads", 1, NULL, 'N' }, { "seed", 1, NULL, 'S' },
 		{ "jobs", 1, NULL, 'j' }, { "format", 1, NULL, 'f' }, { "workload", 1, NULL, 'w' }, { "cut", 1, NULL, 'c' },
 		{ "builds", 1, NULL, 'B' }, { "kernel-every", 1, NULL, 'k' }, { "e2fsck-every", 1, NULL, 'e' },
-		{ "nested-every", 1, NULL, 'r' }, { "keep", 1, NULL, 'K' }, { "break", 1, NULL, 'b' }, { "verbose", 0, NULL, 'v' }, { NULL, 0, NULL, 0 } };
+		{ "nested-every", 1, NULL, 'r' }, { "keep", 1, NULL, 'K' }, { "break", 1, NULL, 'b' }, { "verbose", 0, NULL, 'v' },
+		{ "named", 0, NULL, 'm' }, { "violations", 1, NULL, 'V' }, { NULL, 0, NULL, 0 } };
 	struct explorer_options *ex = &args.explorer;
 	int c;
 
@@ -246,6 +262,8 @@ static int parse(int argc, char **argv)
 		case 'k': ex->kernel_every = (unsigned)strtoul(optarg, NULL, 0); break;
 		case 'e': ex->e2fsck_every = (unsigned)strtoul(optarg, NULL, 0); break;
 		case 'r': ex->nested_every = (unsigned)strtoul(optarg, NULL, 0); break;
+		case 'm': args.named = true; break;
+		case 'V': ex->violations_max = strtoull(optarg, NULL, 0); break;
 		case 'v': ex->verbose = true; break;
 		case 'K': ex->keep = optarg; break;
 		case 'b':
@@ -262,7 +280,7 @@ static int parse(int argc, char **argv)
 	if (!args.jobs)
 		args.jobs = JOBS_PER_PROCESSOR * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	args.jobs = min_of(args.jobs, JOBS_MAX);
-	if (args.only_workload != UINT64_MAX)
+	if (args.only_workload != UINT64_MAX || args.named)
 		ex->builds_per_workload = UINT64_MAX;
 	return optind == argc ? 0 : -1;
 }

@@ -60,9 +60,11 @@ struct workload {
 };
 
 /*
- * Ids 0 .. workload_short() - 1 are the named ones and all sequences of one operation with each kind of sync after it;
- * up to workload_systematic() - 1 follow all sequences of two; higher ids are long random ones with the id as seed.
+ * Ids from 0 to workload_named() - 1 are the named ones; up to workload_short() - 1 follow all sequences of one operation
+ * with each kind of sync after it, up to workload_systematic() - 1 all sequences of two; higher ids are long random ones
+ * with the id as seed.
  */
+uint64_t workload_named(void);
 uint64_t workload_short(void);
 uint64_t workload_systematic(void);
 void workload_make(uint64_t id, uint32_t unit, struct workload *w);
@@ -199,6 +201,7 @@ const char *judge_replay_by_e2fsck(const struct image *image);
 struct explorer_options {
 	uint64_t seed;
 	uint64_t only_cut;             /* UINT64_MAX: all */
+	uint64_t violations_max;       /* ends after so many */
 	uint64_t builds_per_workload;  /* so many cuts and ways of losing writes are tried of each; many leave the same */
 	unsigned kernel_every, e2fsck_every, nested_every; /* of the states; 0: never */
 	bool verbose;                  /* prints each workload */

@@ -382,10 +382,10 @@ static void report(struct explorer *ex, const struct run *run, const struct cut 
 	if (cut)
 		fprintf(out, " cut %zu variant %u%s", cut->at, cut->variant, cut->nested ? " and its recovery cut" : "");
 	fprintf(out, ": %s\n", what);
-	print_workload(out, run, false);
+	fprintf(out, "  again: %s --format %s --workload %" PRIu64 "\n", o->command, ex->base->format->name, run->workload.id);
 	if (o->keep && cut)
 		keep_image(ex, run, cut, out);
-	fprintf(out, "  again: %s --format %s --workload %" PRIu64 "\n", o->command, ex->base->format->name, run->workload.id);
+	print_workload(out, run, false);
 	fclose(out);
 	if (write(STDOUT_FILENO, text, bytes) < 0)
 		abort();
@@ -527,6 +527,8 @@ static void explore(struct explorer *ex, const struct run *run)
 			struct cut cut = { .at = at, .variant = variant, .seed = ex->options->seed };
 			uint64_t hash;
 
+			if (atomic_load(&ex->totals->violations) >= ex->options->violations_max)
+				return;
 			if (!in_sample(ex, run, &cut) || !try_state(ex, run, &cut, &hash) || !is_turn(hash, ex->options->nested_every))
 				continue;
 			cut.nested = true;

@@ -106,6 +106,11 @@ static uint64_t synced_kinds(void)
 	return ARRAY_COUNT(basic) * ARRAY_COUNT(syncs);
 }
 
+uint64_t workload_named(void)
+{
+	return ARRAY_COUNT(named);
+}
+
 uint64_t workload_short(void)
 {
 	return ARRAY_COUNT(named) + synced_kinds();
