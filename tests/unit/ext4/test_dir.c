@@ -2,6 +2,8 @@
 /* test_dir.c - directories against a model, by themselves; the whole file system is in test_names.c */
 #include "dir_harness.h"
 
+#include "../base/rounds.h"
+
 #define NAMES_MAX 60000u
 
 /* Which names are there; the name of @id is a function of it. */
@@ -408,7 +410,7 @@ static void names_of_one_hash_fill_leaves_and_are_found(void **state)
 /* Any bytes changed anywhere: errors, but no crash, no endless loop, and each step bounded. */
 static void random_damage_gives_errors_only(void **state)
 {
-	for (uint32_t seed = 1; seed <= 600; seed++) {
+	for (uint32_t seed = 1; seed <= SERIAL_ROUNDS(600); seed++) {
 		struct env_options opt = kinds[seed % 4];
 		struct model m;
 		struct listing l = { .budget = UINT32_MAX };

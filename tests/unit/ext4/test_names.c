@@ -2,6 +2,7 @@
 /* test_names.c - many names on real images: what e2fsck and debugfs say of them */
 #include "image_env.h"
 
+#include "../base/rounds.h"
 #include "ext4/dir_private.h"
 
 static void name_text(uint32_t id, char text[256])
@@ -87,11 +88,11 @@ static void fifty_thousand_names(const char *mke2fs_args, uint32_t names)
 
 static void fifty_thousand_names_in_every_block_size(void **state)
 {
-	fifty_thousand_names("-t ext4 -b 1024 -N 60000 -I 128 -O ^has_journal", 50000);
-	fifty_thousand_names("-t ext4 -b 2048 -N 60000", 50000);
-	fifty_thousand_names("-t ext4 -b 4096 -N 60000", 50000);
-	fifty_thousand_names("-t ext2 -b 4096 -N 20000 -O ^dir_index", 6000);
-	fifty_thousand_names("-t ext3 -b 1024 -N 20000", 12000);
+	fifty_thousand_names("-t ext4 -b 1024 -N 60000 -I 128 -O ^has_journal", SERIAL_ROUNDS(50000));
+	fifty_thousand_names("-t ext4 -b 2048 -N 60000", SERIAL_ROUNDS(50000));
+	fifty_thousand_names("-t ext4 -b 4096 -N 60000", SERIAL_ROUNDS(50000));
+	fifty_thousand_names("-t ext2 -b 4096 -N 20000 -O ^dir_index", SERIAL_ROUNDS(6000));
+	fifty_thousand_names("-t ext3 -b 1024 -N 20000", SERIAL_ROUNDS(12000));
 }
 
 /* 1 KiB blocks and long names fill the two levels that large_dir is not needed for. */
