@@ -188,27 +188,29 @@ static int begin_shift(struct inode *inode)
 	return 0;
 }
 
-static void end_shift(struct inode *inode)
+/*
+ * The shift is durable before the call returns: whatever is written next goes in place, to where the blocks are now. After a
+ * crash it would show where they were before.
+ */
+static int end_shift(struct inode *inode, int err)
 {
 	rwsem_write_unlock(&inode->mapping.invalidate_lock);
+	return err ? err : journal_force_commit(inode->fs->journal);
 }
 
 /* i_size and the size on disk move together: all data is on disk. */
-static int set_both_sizes(struct inode *inode, uint64_t size_bytes)
+static int set_both_sizes(struct handle *h, struct inode *inode, uint64_t size_bytes)
 {
-	struct handle h;
-	int err, stop_err;
+	int err = map_renew(h, DISKSIZE_CREDITS, 0);
 
-	err = fs_handle_start(inode->fs, DISKSIZE_CREDITS, 0, &h);
 	if (err)
 		return err;
 	rwsem_write_lock(&inode->map_sem);
 	inode_size_set(inode, size_bytes);
 	atomic_fetch_add(&inode->io.shrinks, 1);
-	err = file_disksize_set(&h, inode, size_bytes);
+	err = file_disksize_set(h, inode, size_bytes);
 	rwsem_write_unlock(&inode->map_sem);
-	stop_err = journal_stop(&h);
-	return err ? err : stop_err;
+	return err;
 }
 
 static int check_shift(const struct inode *inode, uint64_t pos, uint64_t len)
@@ -220,8 +222,8 @@ static int check_shift(const struct inode *inode, uint64_t pos, uint64_t len)
 
 static int collapse_range(struct inode *inode, uint64_t pos, uint64_t len)
 {
-	lblk_t start = file_lblk(inode, pos), end = file_lblk(inode, pos + len);
-	int err;
+	struct handle h;
+	int err, stop_err;
 
 	err = check_shift(inode, pos, len);
 	if (!err && pos + len >= inode_size(inode))
@@ -230,13 +232,14 @@ static int collapse_range(struct inode *inode, uint64_t pos, uint64_t len)
 		err = begin_shift(inode);
 	if (err)
 		return err;
-	err = map_remove_range(inode, start, end);
+	err = fs_handle_start(inode->fs, DISKSIZE_CREDITS, 0, &h);
+	if (err)
+		return end_shift(inode, err);
+	err = map_collapse(&h, inode, file_lblk(inode, pos), file_lblk(inode, pos + len));
 	if (!err)
-		err = map_shift(inode, end, -(int64_t)(end - start));
-	if (!err)
-		err = set_both_sizes(inode, inode_size(inode) - len);
-	end_shift(inode);
-	return err;
+		err = set_both_sizes(&h, inode, inode_size(inode) - len);
+	stop_err = journal_stop(&h);
+	return end_shift(inode, err ? err : stop_err);
 }
 
 /* Extents past the end of file move too: none may leave the range of block numbers. */
@@ -259,18 +262,22 @@ static int check_insert(struct inode *inode, uint64_t pos, uint64_t len)
 
 static int insert_range(struct inode *inode, uint64_t pos, uint64_t len)
 {
-	int err;
+	struct handle h;
+	int err, stop_err;
 
 	err = check_insert(inode, pos, len);
 	if (!err)
 		err = begin_shift(inode);
 	if (err)
 		return err;
-	err = set_both_sizes(inode, inode_size(inode) + len);
+	err = fs_handle_start(inode->fs, DISKSIZE_CREDITS, 0, &h);
+	if (err)
+		return end_shift(inode, err);
+	err = set_both_sizes(&h, inode, inode_size(inode) + len);
 	if (!err)
-		err = map_shift(inode, file_lblk(inode, pos), file_lblk(inode, len));
-	end_shift(inode);
-	return err;
+		err = map_insert(&h, inode, file_lblk(inode, pos), file_lblk(inode, len));
+	stop_err = journal_stop(&h);
+	return end_shift(inode, err ? err : stop_err);
 }
 
 /* ---- the call ---- */

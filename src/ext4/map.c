@@ -434,9 +434,33 @@ static int remove_some(struct handle *h, struct inode *inode, lblk_t start, uint
 	return err < 0 || !err2 ? err : err2;
 }
 
+int map_renew(struct handle *h, uint32_t credits, uint32_t revokes)
+{
+	int err = 0;
+
+	if (h->credits < (int32_t)credits || h->revokes < (int32_t)revokes)
+		err = journal_extend(h, credits, revokes);
+	return err == 1 ? journal_restart(h, credits, revokes) : err;
+}
+
+static uint32_t remove_credits(const struct inode *inode)
+{
+	return min_of(REMOVE_CREDITS, journal_max_credits(inode->fs->journal));
+}
+
+/* In the handle, and others when it is used up. */
+static int remove_range(struct handle *h, struct inode *inode, lblk_t start, uint64_t end)
+{
+	int err;
+
+	do {
+		err = remove_some(h, inode, start, &end);
+	} while (err == 1 && !(err = journal_restart(h, remove_credits(inode), REMOVE_REVOKES)) && end > start);
+	return err;
+}
+
 int map_remove_range(struct inode *inode, lblk_t start, uint64_t end)
 {
-	uint32_t credits, revokes;
 	struct handle h;
 	int err, err2;
 
@@ -444,14 +468,10 @@ int map_remove_range(struct inode *inode, lblk_t start, uint64_t end)
 	if (!map_has_tree(inode) || start >= end)
 		return 0;
 	map_forget_delayed(inode, start, end);
-	credits = min_of(REMOVE_CREDITS, journal_max_credits(inode->fs->journal));
-	revokes = REMOVE_REVOKES;
-	err = fs_handle_start(inode->fs, credits, revokes, &h);
+	err = fs_handle_start(inode->fs, remove_credits(inode), REMOVE_REVOKES, &h);
 	if (err)
 		return err;
-	do {
-		err = remove_some(&h, inode, start, &end);
-	} while (err == 1 && !(err = journal_restart(&h, credits, revokes)) && end > start);
+	err = remove_range(&h, inode, start, end);
 	err2 = journal_stop(&h);
 	return err ? err : err2;
 }
@@ -481,33 +501,46 @@ static int shift_some(struct handle *h, struct inode *inode, lblk_t *from, lblk_
 	return err < 0 || !err2 ? err : err2;
 }
 
-int map_shift(struct inode *inode, lblk_t start, int64_t delta)
+static uint32_t shift_credits(const struct inode *inode)
 {
-	uint32_t credits = map_credits(inode, 1) + EXT4_EXT_MAX_DEPTH;
-	lblk_t from = delta < 0 ? start : LBLK_END;
-	struct handle h;
-	int err, err2;
+	return map_credits(inode, 1) + EXT4_EXT_MAX_DEPTH;
+}
 
-	err = fs_handle_start(inode->fs, credits, 0, &h);
+static int shift_range(struct handle *h, struct inode *inode, lblk_t start, int64_t delta)
+{
+	lblk_t from = delta < 0 ? start : LBLK_END;
+	int err;
+
+	do {
+		err = map_renew(h, shift_credits(inode), 0);
+		if (!err)
+			err = shift_some(h, inode, &from, start, delta);
+	} while (err == 1);
+	return err;
+}
+
+int map_collapse(struct handle *h, struct inode *inode, lblk_t start, lblk_t end)
+{
+	int err = map_renew(h, remove_credits(inode), REMOVE_REVOKES);
+
+	if (!err)
+		err = remove_range(h, inode, start, end);
+	return err ? err : shift_range(h, inode, end, -(int64_t)(end - start));
+}
+
+int map_insert(struct handle *h, struct inode *inode, lblk_t start, uint32_t len)
+{
+	int err = map_renew(h, shift_credits(inode), 0), err2;
+
 	if (err)
 		return err;
-	if (delta > 0) {
-		rwsem_write_lock(&inode->map_sem);
-		err = ext_split_at(&h, inode, start);
-		err2 = inode_write_datasync(&h, inode);
-		rwsem_write_unlock(&inode->map_sem);
-		err = err ? err : err2;
-		if (!err)
-			err = journal_restart(&h, credits, 0);
-	}
-	while (!err) {
-		err = shift_some(&h, inode, &from, start, delta);
-		if (err != 1)
-			break;
-		err = journal_restart(&h, credits, 0);
-	}
-	err2 = journal_stop(&h);
-	return err ? err : err2;
+	rwsem_write_lock(&inode->map_sem);
+	err = ext_split_at(h, inode, start);
+	err2 = inode_write_datasync(h, inode);
+	rwsem_write_unlock(&inode->map_sem);
+	if (err || err2)
+		return err ? err : err2;
+	return shift_range(h, inode, start, len);
 }
 
 /* ---- blocks of directories and symlinks ---- */

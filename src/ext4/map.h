@@ -50,11 +50,16 @@ int map_remove_range(struct inode *inode, lblk_t start, uint64_t end);
  */
 int map_set_state(struct handle *h, struct inode *inode, lblk_t *start, uint64_t end, bool unwritten);
 /**
- * map_shift() - collapse (@delta < 0) or insert range: moves what is mapped from @start on by @delta blocks
- * Extent files only; the range moved into is a hole; nothing is cached or delayed from there on. In as many handles as
- * needed: a crash between them leaves a sound file with a part moved, as on Linux.
+ * map_collapse(), map_insert() - cuts [start, end) out of the file, or opens a hole of @len blocks at @start
+ * @h: any handle; it is given the credits that are needed
+ *
+ * Extent files only; nothing is cached or delayed from @start on. What fits into one transaction is done in one: the
+ * handle is restarted only when there is no room left. A crash after that leaves a sound file with a part moved, as on Linux.
  */
-int map_shift(struct inode *inode, lblk_t start, int64_t delta);
+int map_collapse(struct handle *h, struct inode *inode, lblk_t start, lblk_t end);
+int map_insert(struct handle *h, struct inode *inode, lblk_t start, uint32_t len);
+/* Sees to it that @h may change @credits blocks and revoke @revokes more, in the same transaction if it has room. */
+int map_renew(struct handle *h, uint32_t credits, uint32_t revokes);
 /* Delayed blocks of [start, end) will never be written: they are a hole again and their reservation goes back. */
 void map_forget_delayed(struct inode *inode, lblk_t start, uint64_t end);
 /* Is anything mapped (or delayed) in [start, end)? 1, 0 or negative errno. */
