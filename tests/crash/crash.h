@@ -38,13 +38,14 @@ enum op_kind {
 	OP_LINK, OP_UNLINK, OP_RENAME, OP_EXCHANGE, OP_MKDIR, OP_RMDIR, OP_SYMLINK, OP_CHMOD, OP_SETXATTR, OP_REMOVEXATTR,
 	OP_HOLD, OP_HELD_APPEND,      /* a file that stays open, also when it is unlinked */
 	OP_START_WRITEBACK, OP_WRITEBACK, OP_COMMIT, /* what the flusher and the journal's timer do by themselves */
+	OP_CHURN,                     /* so many small commits, which leave nothing behind: the log is nearly full */
 	OP_FSYNC, OP_FDATASYNC, OP_SYNC, OP_UNMOUNT, OP_KINDS
 };
 
 struct op {
 	enum op_kind kind;
 	const char *a, *b;       /* paths; b for link, rename, exchange */
-	uint64_t pos, len;       /* bytes; of OP_CHMOD pos is the mode */
+	uint64_t pos, len;       /* bytes; of OP_CHMOD pos is the mode, of OP_CHURN len the number of commits */
 	unsigned fill;           /* byte value that marks what it writes */
 };
 
@@ -54,7 +55,8 @@ struct workload {
 	uint64_t id;
 	uint32_t unit;           /* bytes of a block */
 	bool late;               /* the device completes writes late (late.c) */
-	unsigned first_cut_op;   /* cuts before this operation returned are tried by another workload */
+	bool storm;              /* a commit follows each handle, in the middle of operations too (storm.c) */
+	unsigned first_cut_op;   /* cuts before this operation returned are left to other workloads */
 	unsigned count;
 	struct op ops[WORKLOAD_OPS_MAX];
 };
@@ -178,6 +180,10 @@ int image_device(struct image *image, struct block_device **dev_out);
 int block_open_late(struct block_device *lower, const struct base *base, struct block_device **dev_out);
 /* A device over @lower that leaves it open when it is closed. */
 int block_open_borrow(struct block_device *lower, struct block_device **dev_out);
+
+/* ---- storm.c ---- */
+
+void storm_set(bool on);
 
 /* ---- seen.c: a set of hashes that processes share ---- */
 

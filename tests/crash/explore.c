@@ -62,7 +62,9 @@ static int record_op(struct run *run, struct session *s, unsigned i)
 	clock_set(START_SECONDS + i);
 	if (op->kind == OP_UNMOUNT)
 		err = state_take(s->fs, &run->states[i]);
+	storm_set(run->workload.storm);
 	run->results[i] = op_run(s, op);
+	storm_set(false);
 	run->mark_at[i] = record_count(run->record);
 	if (op->kind == OP_UNMOUNT)
 		return err ? err : run->results[i];
@@ -501,9 +503,7 @@ static bool try_state(struct explorer *ex, const struct run *run, const struct c
 
 static size_t first_cut(const struct run *run)
 {
-	unsigned op = run->workload.first_cut_op;
-
-	return op ? run->mark_at[op - 1] : 0;
+	return run->mark_at[run->workload.first_cut_op];
 }
 
 /* Of a long log only some cuts, chosen by chance, so many that about as many states as wanted are built. */

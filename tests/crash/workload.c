@@ -70,35 +70,48 @@ static const enum op_kind syncs[] = { OP_KINDS, OP_FSYNC, OP_FDATASYNC, OP_SYNC 
 
 /* What took some thought, or showed a mistake once. */
 #define NAMED_OPS_MAX 16u
+#define NAMED_LATE  0x1u
+#define NAMED_STORM 0x2u
 static const struct {
-	bool late;
+	unsigned how;   /* NAMED_* */
 	struct op ops[NAMED_OPS_MAX];
+	unsigned churn; /* commits before */
 } named[] = {
 	/* J3: blocks of directories, in the log as such, are freed and used again for data. */
-	{ false, { { OP_MKDIR, "m1", NULL, 0, 0, 0 }, { OP_MKDIR, "m2", NULL, 0, 0, 0 }, { OP_MKDIR, "m3", NULL, 0, 0, 0 },
+	{ 0, { { OP_MKDIR, "m1", NULL, 0, 0, 0 }, { OP_MKDIR, "m2", NULL, 0, 0, 0 }, { OP_MKDIR, "m3", NULL, 0, 0, 0 },
 		   { OP_MKDIR, "m4", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_RMDIR, "m1", NULL, 0, 0, 0 },
 		   { OP_RMDIR, "m2", NULL, 0, 0, 0 }, { OP_RMDIR, "m3", NULL, 0, 0, 0 }, { OP_RMDIR, "m4", NULL, 0, 0, 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 }, { OP_FSYNC, "empty", NULL, 0, 0, 0 },
 		   { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 }, { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
 	/* The same with blocks of xattrs. */
-	{ false, { { OP_SETXATTR, "a", NULL, 0, 600, 0 }, { OP_SETXATTR, "d", NULL, 0, 600, 0 }, { OP_SETXATTR, "d/c", NULL, 0, 600, 0 },
+	{ 0, { { OP_SETXATTR, "a", NULL, 0, 600, 0 }, { OP_SETXATTR, "d", NULL, 0, 600, 0 }, { OP_SETXATTR, "d/c", NULL, 0, 600, 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_REMOVEXATTR, "a", NULL, 0, 0, 0 }, { OP_REMOVEXATTR, "d", NULL, 0, 0, 0 },
 		   { OP_REMOVEXATTR, "d/c", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 },
 		   { OP_FSYNC, "empty", NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 }, { OP_FSYNC, "b", NULL, 0, 0, 0 } } },
 	/* W1, W2: a commit while data is on its way. */
-	{ true, { { OP_WRITE, "sparse", NULL, B(2, 0), B(6, 0), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
+	{ NAMED_LATE, { { OP_WRITE, "sparse", NULL, B(2, 0), B(6, 0), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
 		  { OP_COMMIT, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 }, { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
-	{ true, { { OP_APPEND, "a", NULL, 0, B(7, 100), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
+	{ NAMED_LATE, { { OP_APPEND, "a", NULL, 0, B(7, 100), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
 		  { OP_CHMOD, "a", NULL, 0600, 0, 0 }, { OP_FSYNC, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 },
 		  { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
 	/* S2: the size ends in a hole, where no I/O completes. */
-	{ false, { { OP_WRITE, "empty", NULL, B(3, 0), B(9, 0), 0 }, { OP_PUNCH, "empty", NULL, B(4, 0), B(12, 0), 0 },
+	{ 0, { { OP_WRITE, "empty", NULL, B(3, 0), B(9, 0), 0 }, { OP_PUNCH, "empty", NULL, B(4, 0), B(12, 0), 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(9, 0), B(2, 0), 0 }, { OP_TRUNCATE, "b", NULL, B(5, 0), 0, 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 } } },
+	/* A shift of blocks happens as a whole, and what is written in place after it may not be there without it. */
+	{ NAMED_STORM, { { OP_COLLAPSE, "a", NULL, B(1, 0), B(2, 0), 0 }, { OP_OSYNC_WRITE, "a", NULL, B(2, 0), B(1, 0), 0 },
+		   { OP_INSERT, "a", NULL, B(1, 0), B(2, 0), 0 }, { OP_WRITE, "a", NULL, B(5, 0), B(1, 0), 0 },
+		   { OP_FDATASYNC, "a", NULL, 0, 0, 0 } } },
 	/* An open file is unlinked, and goes on. */
-	{ false, { { OP_HOLD, "a", NULL, 0, 0, 0 }, { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_HELD_APPEND, NULL, NULL, 0, B(5, 0), 0 },
+	{ 0, { { OP_HOLD, "a", NULL, 0, 0, 0 }, { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_HELD_APPEND, NULL, NULL, 0, B(5, 0), 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_CREATE, "a", NULL, 0, 0, 0 }, { OP_APPEND, "a", NULL, 0, B(3, 0), 0 },
 		   { OP_FSYNC, "a", NULL, 0, 0, 0 } } },
+	/* The log goes round, and its tail moves. */
+	{ 0, { { OP_MKDIR, "m", NULL, 0, 0, 0 }, { OP_SETXATTR, "a", NULL, 0, 600, 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 },
+		   { OP_APPEND, "empty", NULL, 0, B(5, 0), 0 }, { OP_FSYNC, "empty", NULL, 0, 0, 0 }, { OP_RMDIR, "m", NULL, 0, 0, 0 },
+		   { OP_REMOVEXATTR, "a", NULL, 0, 0, 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(9, 0), 0 },
+		   { OP_FSYNC, "b", NULL, 0, 0, 0 }, { OP_RENAME, "b", "a", 0, 0, 0 }, { OP_FSYNC, "/", NULL, 0, 0, 0 },
+		   { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 } }, 335 },
 };
 
 static uint64_t synced_kinds(void)
@@ -155,11 +168,25 @@ static void add_synced(struct workload *w, uint64_t choice)
 		add(w, (struct op){ .kind = sync, .a = path_after(op) });
 }
 
+/* Each commit takes at least three blocks of a log of 1023: the operations after it reach its end and go round. */
+#define CHURN_MIN 280u
+#define CHURN_MAX 340u
+
+static void add_churn(struct workload *w, uint64_t commits)
+{
+	add(w, (struct op){ .kind = OP_CHURN, .a = "linked", .len = commits });
+	w->first_cut_op = w->count;
+}
+
 static void add_named(struct workload *w, uint64_t choice)
 {
 	const struct op *ops = named[choice].ops;
 
-	w->late = named[choice].late;
+	if (named[choice].churn)
+		add_churn(w, named[choice].churn);
+
+	w->late = named[choice].how & NAMED_LATE;
+	w->storm = named[choice].how & NAMED_STORM;
 	for (unsigned i = 0; i < NAMED_OPS_MAX && (ops[i].kind != OP_CREATE || ops[i].a); i++)
 		add_from_table(w, ops[i]);
 }
@@ -250,11 +277,15 @@ void workload_make(uint64_t id, uint32_t unit, struct workload *w)
 		add_synced(w, id - ARRAY_COUNT(named));
 	} else if (id < workload_systematic()) {
 		w->late = id % 5 == 0;
+		w->storm = id % 7 == 0;
 		add_synced(w, pair / one);
 		w->first_cut_op = w->count;
 		add_synced(w, pair % one);
 	} else {
 		w->late = random_below(&rnd, 2);
+		w->storm = random_below(&rnd, 4) == 0;
+		if (random_below(&rnd, 4) == 0)
+			add_churn(w, CHURN_MIN + random_below(&rnd, CHURN_MAX - CHURN_MIN));
 		for (uint64_t left = 10 + random_below(&rnd, 60); left; left--)
 			add_random(w, &rnd);
 	}
@@ -264,7 +295,7 @@ void workload_make(uint64_t id, uint32_t unit, struct workload *w)
 static const char *const kind_names[OP_KINDS] = {
 	"create", "write", "append", "osync_write", "uncached_write", "dirty_pages", "falloc", "falloc_keep", "punch", "zero",
 	"collapse", "insert", "truncate", "link", "unlink", "rename", "exchange", "mkdir", "rmdir", "symlink", "chmod", "setxattr",
-	"removexattr", "hold", "held_append", "start_writeback", "writeback", "commit", "fsync", "fdatasync", "sync", "unmount",
+	"removexattr", "hold", "held_append", "start_writeback", "writeback", "commit", "churn", "fsync", "fdatasync", "sync", "unmount",
 };
 
 void op_print(const struct op *op, char *buf, size_t buf_bytes)
@@ -384,6 +415,19 @@ static int hold(struct session *s, const char *path)
 	return err ? err : open_err;
 }
 
+static int churn(struct session *s, const struct op *op)
+{
+	struct uext4_attr attr;
+	int err = uext4_stat(s->fs, NULL, op->a, &attr);
+
+	for (uint64_t i = 0; i < op->len && !err; i++) {
+		err = uext4_setattr(s->fs, NULL, op->a, true, &attr, UEXT4_SET_MODE);
+		if (!err)
+			err = journal_force_commit(s->fs->vfs->fs->journal);
+	}
+	return err;
+}
+
 static int unmount(struct session *s)
 {
 	int err = s->held ? uext4_close(s->held) : 0, close_err = uext4_close_fs(s->fs);
@@ -450,6 +494,8 @@ int op_run(struct session *s, const struct op *op)
 		return cache_writeback_all(fs->vfs->fs->cache, op->kind == OP_WRITEBACK);
 	case OP_COMMIT:
 		return journal_force_commit(fs->vfs->fs->journal);
+	case OP_CHURN:
+		return churn(s, op);
 	case OP_FSYNC:
 	case OP_FDATASYNC:
 		return with_file(s, op->a, O_RDONLY, do_fsync, op);
