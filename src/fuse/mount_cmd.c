@@ -222,11 +222,14 @@ static void leave_terminal(void)
 		close(null);
 }
 
-/* The mount answers: messages go to syslog from here on, the terminal is let go, and the parent process may return. */
-static void go_to_background(struct server *server)
+/* The mount answers: it is tuned, messages go to syslog from here on, the terminal is let go, and the parent process may return. */
+static void mount_is_ready(struct server *server)
 {
+	struct mount_info info;
 	char ok = 0;
 
+	if (!mount_find(server->mountpoint, &info))
+		mount_raise_readahead(&info);
 	if (server->ready_fd < 0)
 		return;
 	openlog("uext4", LOG_PID, LOG_DAEMON);
@@ -239,8 +242,8 @@ static void go_to_background(struct server *server)
 
 static int run_server(struct mount_args *args, int ready_fd)
 {
-	struct server server = { .options = args->options, .on_ready = go_to_background, .ready_fd = ready_fd,
-				 .wait_fd = -1 };
+	struct server server = { .options = args->options, .on_ready = mount_is_ready, .ready_fd = ready_fd,
+				 .mountpoint = args->mountpoint_path, .wait_fd = -1 };
 	sigset_t set;
 	int err, close_err;
 

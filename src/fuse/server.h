@@ -6,6 +6,7 @@
 #define FUSE_USE_VERSION 314
 
 #include <fuse_lowlevel.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -36,6 +37,7 @@ struct server {
 	struct fuse_session *session;    /* [const] */
 	struct server_options options;   /* [const] */
 	void (*on_ready)(struct server *server); /* [leader] called once, when INIT is answered; NULL after */
+	const char *mountpoint;          /* [const] resolved */
 	int ready_fd;                    /* [leader] on_ready's: where the parent process waits, -1: none */
 	_Atomic uint64_t requests[SERVER_OPCODES]; /* [atomic] by opcode; the last for unknown ones */
 	_Atomic uint64_t reads_empty;    /* [atomic] spins that found no request */
@@ -134,6 +136,18 @@ void session_destroy(struct server *server);
 
 /* The counters of file system and server as one JSON object; caller frees. NULL: no memory. */
 char *stats_text(struct server *server);
+
+/* ---- mount_info.c ---- */
+
+struct mount_info {
+	char source[PATH_MAX];   /* the image */
+	char device[32];         /* "major:minor" */
+	bool found, is_uext4;
+};
+/* The topmost mount at @mountpoint, a resolved path. -EINVAL: none, or none of ours. */
+int  mount_find(const char *mountpoint, struct mount_info *info_out);
+/* Larger read requests from now on, if we may. After INIT: the answer to it sets the kernel's own value. */
+void mount_raise_readahead(const struct mount_info *info);
 
 /* ---- how an unmount went, for `uext4 umount` ---- */
 int  wait_socket_open(struct server *server);

@@ -41,70 +41,6 @@ static int fail(const char *command, const char *what, const char *why)
 
 /* ---- which mount ---- */
 
-struct mount_info {
-	char source[PATH_MAX];   /* the image */
-	bool found, is_uext4;
-};
-
-/* mountinfo writes blanks and backslashes of names as \ooo. */
-static void unescape(char *text)
-{
-	char *out = text;
-
-	for (; *text; text++) {
-		if (text[0] == '\\' && text[1] && text[2] && text[3]) {
-			*out++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 | (text[3] - '0'));
-			text += 3;
-		} else {
-			*out++ = *text;
-		}
-	}
-	*out = '\0';
-}
-
-/* The last line for a mount point is the topmost mount there. */
-static void read_mount_line(char *line, const char *mountpoint, struct mount_info *info)
-{
-	char *field[5], *save = NULL, *dash = strstr(line, " - "), *type, *source;
-
-	if (!dash)
-		return;
-	*dash = '\0';
-	for (unsigned i = 0; i < 5; i++) {
-		field[i] = strtok_r(i ? NULL : line, " ", &save);
-		if (!field[i])
-			return;
-	}
-	unescape(field[4]);
-	if (strcmp(field[4], mountpoint))
-		return;
-	type = strtok_r(dash + 3, " ", &save);
-	source = strtok_r(NULL, " ", &save);
-	info->found = true;
-	info->is_uext4 = type && !strcmp(type, "fuse.uext4");
-	info->source[0] = '\0';
-	if (source) {
-		unescape(source);
-		snprintf(info->source, sizeof(info->source), "%s", source);
-	}
-}
-
-static int find_mount(const char *mountpoint, struct mount_info *info)
-{
-	char *line = NULL;
-	size_t bytes = 0;
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-
-	*info = (struct mount_info){ 0 };
-	if (!f)
-		return -errno;
-	while (getline(&line, &bytes, f) > 0)
-		read_mount_line(line, mountpoint, info);
-	free(line);
-	fclose(f);
-	return info->found && info->is_uext4 ? 0 : -EINVAL;
-}
-
 /* realpath() without touching the mount itself: its server may be dead. */
 static int resolve(const char *mountpoint, char path_out[PATH_MAX])
 {
@@ -229,7 +165,7 @@ int fuse_main_umount(int argc, char **argv)
 	err = resolve(mountpoint, path);
 	if (err)
 		return fail("umount", mountpoint, strerror(-err));
-	err = find_mount(path, &info);
+	err = mount_find(path, &info);
 	if (err)
 		return fail("umount", mountpoint, err == -EINVAL ? "not a uext4 mount" : strerror(-err));
 	fd = connect_wait(path);
