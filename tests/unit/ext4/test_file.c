@@ -75,6 +75,86 @@ static void data_survives_a_new_mount(void **state)
 	}
 }
 
+static ssize_t put_uncached(struct inode *inode, uint64_t pos, size_t len, unsigned tag)
+{
+	uint8_t *buf = aligned_alloc(4096, len);
+	ssize_t n;
+
+	assert_non_null(buf);
+	pattern_fill(buf, pos, len, tag);
+	n = file_put(inode, pos, buf, len, FILE_WRITE_UNCACHED);
+	free(buf);
+	return n;
+}
+
+static void assert_uncached_read(struct inode *inode, uint64_t pos, size_t len, unsigned tag)
+{
+	uint8_t *want = malloc(len), *got = aligned_alloc(4096, len);
+	struct iovec iov = { got, len };
+	struct iov_cursor to = { .iov = &iov, .iov_count = 1, .left_bytes = len };
+
+	assert_non_null(want);
+	assert_non_null(got);
+	pattern_fill(want, pos, len, tag);
+	assert_int_equal(file_read(inode, pos, &to, FILE_READ_UNCACHED), len);
+	assert_memory_equal(got, want, len);
+	free(want);
+	free(got);
+}
+
+#define UNCACHED_BYTES (1u << 20)
+
+/* Over holes, dirty folios, unwritten and written blocks; what is cached and what is not tells the same. */
+static void check_uncached(struct inode *inode)
+{
+	bool extents = inode_has_extents(inode);
+
+	file_put_pattern(inode, 0, 100000, 1);
+	assert_int_equal(put_uncached(inode, 1 << 20, UNCACHED_BYTES, 2), UNCACHED_BYTES);
+	assert_int_equal(inode_size(inode), 2 << 20);
+	if (extents) {
+		assert_int_equal(inode->disksize_bytes, 2 << 20);
+		assert_int_equal(cache_dirty_bytes(env.fs->cache), 0);
+	}
+	assert_uncached_read(inode, 0, 98304, 1);
+	assert_uncached_read(inode, 1 << 20, UNCACHED_BYTES, 2);
+	assert_zeros(inode, 100000, (1 << 20) - 100000);
+
+	file_put_pattern(inode, (1 << 20) + 5000, 300000, 3); /* dirty, and then written over */
+	assert_uncached_read(inode, (1 << 20) + 8192, 262144, 3);
+	assert_int_equal(put_uncached(inode, 1 << 20, 262144, 4), 262144);
+	assert_pattern(inode, 1 << 20, 262144, 4);
+	assert_pattern(inode, (1 << 20) + 262144, 305000 - 262144, 3);
+	assert_pattern(inode, (1 << 20) + 305000, UNCACHED_BYTES - 305000, 2);
+	if (extents) {
+		assert_int_equal(file_fallocate(inode, FALLOC_FL_KEEP_SIZE, 4 << 20, 4 << 20), 0);
+		assert_int_equal(put_uncached(inode, 5 << 20, UNCACHED_BYTES, 5), UNCACHED_BYTES);
+		assert_zeros(inode, 4 << 20, 1 << 20);
+	}
+	assert_int_equal(file_fsync(inode, false), 0);
+	assert_int_equal(inode->reserved_blocks, 0);
+	inode = file_reload(&env, inode);
+	assert_pattern(inode, 1 << 20, 262144, 4);
+	assert_pattern(inode, (1 << 20) + 305000, UNCACHED_BYTES - 305000, 2);
+	if (extents)
+		assert_uncached_read(inode, 5 << 20, UNCACHED_BYTES, 5);
+	image_put(inode);
+}
+
+static void uncached_reads_and_writes_agree_with_the_cache(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		memset(&env, 0, sizeof(env));
+		image_create(&env, kinds[i], 48);
+		check_uncached(image_mkfile(env.root, "file"));
+		image_check(&env);
+		image_destroy(&env);
+	}
+}
+
 static void check_append(struct inode *inode)
 {
 	uint64_t pos = 0, at;
@@ -418,6 +498,7 @@ int main(void)
 		cmocka_unit_test(what_was_written_reads_back),
 		cmocka_unit_test(data_survives_a_new_mount),
 		cmocka_unit_test(appends_go_to_the_end),
+		cmocka_unit_test(uncached_reads_and_writes_agree_with_the_cache),
 		cmocka_unit_test(truncate_shrinks_and_grows),
 		cmocka_unit_test(the_cut_tail_is_zero_on_disk),
 		cmocka_unit_test(the_size_on_disk_follows_into_holes),
