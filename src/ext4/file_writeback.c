@@ -89,10 +89,10 @@ static int announce(struct handle *h, struct inode *inode, uint64_t end_bytes)
 	return err;
 }
 
-/* W5: blocks for [lblk, lblk + len), or those in @r if they have some already, with their I/O announced. */
+/* W5: written blocks for [lblk, lblk + len), or those in @r if they are written already, with their I/O announced. */
 static int map_at_once(struct inode *inode, lblk_t lblk, uint32_t len, struct map_result *r)
 {
-	bool allocate = r->status == ES_DELAYED;
+	bool change = r->status != ES_WRITTEN;
 	struct handle h;
 	int err, stop_err;
 
@@ -100,11 +100,11 @@ static int map_at_once(struct inode *inode, lblk_t lblk, uint32_t len, struct ma
 	announced = calloc(1, sizeof(*announced));
 	if (!announced)
 		return -ENOMEM;
-	err = fs_handle_start(inode->fs, (allocate ? map_credits(inode, len) : 0) + DISKSIZE_CREDITS, 0, &h);
+	err = fs_handle_start(inode->fs, (change ? map_credits(inode, len) : 0) + DISKSIZE_CREDITS, 0, &h);
 	if (err)
 		goto free;
-	if (allocate) {
-		err = map_blocks(&h, inode, lblk, len, MAP_CREATE | MAP_DELALLOC, r);
+	if (change) {
+		err = map_blocks(&h, inode, lblk, len, MAP_CREATE | MAP_CONVERT | MAP_DELALLOC, r);
 		len = r->len;
 	}
 	if (!err)
@@ -127,8 +127,20 @@ static bool has_to_announce(const struct inode *inode, uint64_t end_bytes, const
 {
 	if (!maps_at_once(inode))
 		return false;
-	return r->status == ES_DELAYED ||
+	return r->status == ES_DELAYED || r->status == ES_UNWRITTEN ||
 	       (r->status == ES_WRITTEN && min_of(end_bytes, inode_size(inode)) > file_disksize(inode));
+}
+
+/*
+ * W5: what is mapped already past disksize needs an announcement too, by the call that asks for it: the map given before ends
+ * there, however long the run is.
+ */
+static void end_at_disksize(const struct inode *inode, uint64_t pos_bytes, struct iomap *map)
+{
+	uint64_t limit = file_block_down(inode, file_disksize(inode));
+
+	if (maps_at_once(inode) && !(map->flags & IOMAP_F_SUBMIT) && pos_bytes < limit)
+		map->len_bytes = min_of(map->len_bytes, limit - map->pos_bytes);
 }
 
 static int wb_map_blocks(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, struct iomap *map)
@@ -157,6 +169,7 @@ static int wb_map_blocks(struct mapping *m, uint64_t pos_bytes, uint64_t len_byt
 	map->pos_bytes = (uint64_t)r.es_lblk << bits;
 	map->len_bytes = (uint64_t)r.es_len << bits;
 	map->addr_bytes = r.blk ? (r.blk - (lblk - r.es_lblk)) << bits : 0;
+	end_at_disksize(inode, pos_bytes, map);
 	return 0;
 }
 
