@@ -94,6 +94,10 @@ static const struct {
 	{ NAMED_LATE, { { OP_APPEND, "a", NULL, 0, B(7, 100), 0 }, { OP_START_WRITEBACK, "/", NULL, 0, 0, 0 },
 		  { OP_CHMOD, "a", NULL, 0600, 0, 0 }, { OP_FSYNC, "/", NULL, 0, 0, 0 }, { OP_CREATE, "new", NULL, 0, 0, 0 },
 		  { OP_FSYNC, "new", NULL, 0, 0, 0 } } },
+	/* W5: a commit between the pieces of one pass over a file without unwritten extents. */
+	{ NAMED_LATE | NAMED_STORM, { { OP_WRITE, "a", NULL, B(4, 0), B(9, 0), 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 },
+		   { OP_FALLOC_KEEP, "empty", NULL, 0, B(6, 0), 0 }, { OP_WRITE, "empty", NULL, 0, B(9, 0), 0 },
+		   { OP_FSYNC, "empty", NULL, 0, 0, 0 } } },
 	/* S2: the size ends in a hole, where no I/O completes. */
 	{ 0, { { OP_WRITE, "empty", NULL, B(3, 0), B(9, 0), 0 }, { OP_PUNCH, "empty", NULL, B(4, 0), B(12, 0), 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(9, 0), B(2, 0), 0 }, { OP_TRUNCATE, "b", NULL, B(5, 0), 0, 0 },
