@@ -106,9 +106,10 @@ static const char *file_error_text(int err, unsigned flags)
 {
 	switch (err) {
 	case -EROFS:
+		return "it is read-only; open it read-only (-o ro)";
 	case -EACCES:
 	case -EPERM:
-		return flags & BLOCK_OPEN_READ_ONLY ? strerror(-err) : "it is read-only or may not be written; open it read-only (-o ro)";
+		return flags & BLOCK_OPEN_READ_ONLY ? strerror(-err) : "permission to write denied; open it read-only (-o ro)";
 	case -EISDIR:
 		return "it is a directory, not an image file or block device";
 	case -EINVAL:

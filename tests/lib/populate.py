@@ -186,7 +186,7 @@ def mutate(be, seed, block=4096):
         be.unlink(b"dirs/many/" + name)
     for i in range(400):
         be.create(f"dirs/many/round{seed}-{i}")
-    be.setxattr("xattrs/several", f"user.round{seed % 4}", pattern(seed, rng.randrange(1, 100)))
+    be.setxattr("xattrs/several", f"user.round{seed % 4}", pattern(seed, rng.randrange(1, block // 32)))  # four fit a block
     be.mkdir(f"dirs/moved{seed}")
     be.mkdir(f"dirs/moved{seed}/inside")
     be.rename(f"dirs/moved{seed}", f"{top}/moved")
