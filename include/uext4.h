@@ -104,6 +104,7 @@ struct uext4_attr {
 struct uext4_statfs {
 	uint64_t blocks, blocks_free, blocks_available, inodes, inodes_free, fsid;
 	uint32_t block_bytes, name_max;
+	uint32_t time_gran_ns;      /* times are kept to a multiple of it: 1, or a second on inodes of 128 bytes */
 };
 
 /* ---- node calls ---- */
@@ -145,6 +146,7 @@ UEXT4_API ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const str
 #define UEXT4_WRITE_UNCACHED 0x20u   /* the caller caches the data: large pieces go to the device before the call returns, which may be short */
 UEXT4_API ssize_t uext4_node_writev(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos, uint32_t flags);
 UEXT4_API int uext4_node_fsync(struct uext4_fs *fs, uext4_ino ino, bool datasync);   /* directories too */
+#define UEXT4_FALLOC_KEEP_TIMES 0x40000000 /* in mode: the caller sets mtime itself (FUSE writeback cache) */
 UEXT4_API int uext4_node_fallocate(struct uext4_fs *fs, uext4_ino ino, int mode, off_t pos, off_t len);
 UEXT4_API off_t uext4_node_lseek(struct uext4_fs *fs, uext4_ino ino, off_t pos, int whence); /* SEEK_DATA, SEEK_HOLE */
 /* Lets go of clean cached data: somebody above caches it. */

@@ -197,6 +197,7 @@ int uext4_statfs(struct uext4_fs *fs, struct uext4_statfs *statfs_out)
 		.fsid = from.fsid,
 		.block_bytes = from.block_bytes,
 		.name_max = from.name_max,
+		.time_gran_ns = from.time_gran_ns,
 	};
 	return 0;
 }

@@ -426,5 +426,6 @@ void ext4_statfs(struct ext4_fs *fs, struct ext4_statfs *out)
 	out->inodes = fs->inodes_count;
 	out->inodes_free = groups_free_inodes(fs);
 	out->name_max = 255;
+	out->time_gran_ns = fs->inode_bytes > EXT4_GOOD_OLD_INODE_BYTES ? 1 : 1000000000;
 	out->fsid = le64_get(uuid[0]) ^ le64_get(uuid[1]);
 }

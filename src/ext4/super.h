@@ -36,6 +36,7 @@ struct ext4_statfs {
 	uint64_t blocks, blocks_free, blocks_available; /* of block_bytes; overhead subtracted as Linux (minixdf off) */
 	uint64_t inodes, inodes_free;
 	uint32_t block_bytes, name_max;
+	uint32_t time_gran_ns; /* times are kept to a multiple of it: whole seconds on inodes of 128 bytes */
 	uint64_t fsid;
 };
 void ext4_statfs(struct ext4_fs *fs, struct ext4_statfs *out);

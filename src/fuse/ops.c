@@ -54,12 +54,15 @@ static void want(struct fuse_conn_info *conn, unsigned capability)
 void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	struct server *server = userdata;
+	struct uext4_statfs sf;
 
 	conn->max_write = SERVER_MAX_WRITE_BYTES;
 	conn->max_readahead = SERVER_MAX_WRITE_BYTES;
 	conn->max_background = 64;
 	conn->congestion_threshold = 48;
-	conn->time_gran = 1;
+	/* With a writeback cache the kernel keeps times of its own: no finer than they can be stored. */
+	if (!uext4_statfs(server->fs, &sf))
+		conn->time_gran = sf.time_gran_ns;
 	/* Splicing a request means a pipe and two more system calls; the bytes are copied into folios anyway. */
 	conn->want &= ~(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
 	/* We are the only writer: the kernel's cache needs no invalidation by time. */
