@@ -60,7 +60,7 @@ static double now(void)
 static void quiet_log(void *arg, int level, const char *text)
 {
 	(void)arg;
-	if (level <= 3 && getenv("CRASH_LOG"))
+	if (level <= LOG_ERROR && args.explorer.verbose)
 		fprintf(stderr, "# %s\n", text);
 }
 

@@ -115,6 +115,7 @@ struct run {
 	size_t *mark_at;             /* log entries when operation i had returned; [0] is 0 */
 	int *results;
 	struct block_device *record; /* holds the log */
+	struct block_device *late;   /* below it, or NULL */
 	bool shows_stale;            /* FORMAT_SHOWS_STALE */
 };
 
@@ -178,6 +179,7 @@ int image_device(struct image *image, struct block_device **dev_out);
 
 /* Completes writes to other places than the journal after a while only, in their order. Takes @lower over. */
 int block_open_late(struct block_device *lower, const struct base *base, struct block_device **dev_out);
+void late_hold(struct block_device *dev, bool hold); /* longer still */
 /* A device over @lower that leaves it open when it is closed. */
 int block_open_borrow(struct block_device *lower, struct block_device **dev_out);
 

@@ -62,9 +62,13 @@ static int record_op(struct run *run, struct session *s, unsigned i)
 	clock_set(START_SECONDS + i);
 	if (op->kind == OP_UNMOUNT)
 		err = state_take(s->fs, &run->states[i]);
+	if (run->late && op->kind == OP_START_WRITEBACK)
+		late_hold(run->late, true);
 	storm_set(run->workload.storm);
 	run->results[i] = op_run(s, op);
 	storm_set(false);
+	if (run->late && op->kind != OP_START_WRITEBACK)
+		late_hold(run->late, false);
 	run->mark_at[i] = record_count(run->record);
 	if (op->kind == OP_UNMOUNT)
 		return err ? err : run->results[i];
@@ -76,8 +80,10 @@ static int open_devices(struct run *run, struct image *live, struct block_device
 	struct block_device *dev;
 	int err = image_device(live, &dev);
 
-	if (!err && run->workload.late)
+	if (!err && run->workload.late) {
 		err = block_open_late(dev, live->base, &dev);
+		run->late = err ? NULL : dev;
+	}
 	if (!err)
 		err = block_open_record(dev, &run->record);
 	return err ? err : block_open_borrow(run->record, top_out);

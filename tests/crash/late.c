@@ -3,7 +3,8 @@
  * late.c - a device that takes its time: writes complete a while after they were submitted, but for those to the journal
  *
  * A device in memory completes each write before its submitter goes on, so that nothing ever overtakes it. Here commits
- * overtake data that was written back before.
+ * overtake data that was written back before. While it is told to hold, writes wait until it is told otherwise, or so long
+ * that somebody must be waiting for them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 #include "block/block_private.h"
 #include "crash.h"
 
-#define DELAY_NS 2000000u /* several times what a commit takes in memory */
+#define DELAY_NS 1000000u
+#define HOLD_NS UINT64_C(300000000)
 
 struct late_device {
 	struct block_device dev;
@@ -23,7 +25,7 @@ struct late_device {
 	struct mutex lock;
 	struct cond wake;
 	struct list_head queue;     /* [lock] struct bio */
-	bool stop;                  /* [lock] */
+	bool stop, hold;            /* [lock] */
 	pthread_t thread;
 };
 
@@ -56,6 +58,25 @@ static void late_submit(struct block_device *dev, struct bio *bio)
 	mutex_unlock(&late->lock);
 }
 
+void late_hold(struct block_device *dev, bool hold)
+{
+	struct late_device *late = late_of(dev);
+
+	mutex_lock(&late->lock);
+	late->hold = hold;
+	cond_signal(&late->wake);
+	mutex_unlock(&late->lock);
+}
+
+/* Lock held, dropped meanwhile. */
+static void wait_while_held(struct late_device *late)
+{
+	bool in_time = true;
+
+	while (late->hold && !late->stop && in_time)
+		in_time = cond_wait_timeout(&late->wake, &late->lock, HOLD_NS);
+}
+
 static void *late_thread(void *arg)
 {
 	const struct timespec delay = { .tv_nsec = DELAY_NS };
@@ -69,6 +90,7 @@ static void *late_thread(void *arg)
 			cond_wait(&late->wake, &late->lock);
 			continue;
 		}
+		wait_while_held(late);
 		list_splice_tail(&late->queue, &due);
 		mutex_unlock(&late->lock);
 		nanosleep(&delay, NULL);
