@@ -123,6 +123,17 @@ static bool settles(const struct file_range *r, unsigned i)
 	       r->at[i] && r->at[i - 1];
 }
 
+/* Blocks at the edges of what is punched or zeroed are zeroed in memory, like a write. */
+static bool settles_byte(const struct file_range *r, unsigned i, uint64_t off)
+{
+	const struct op *op = &r->run->workload.ops[i - 1];
+	uint64_t unit = r->run->workload.unit, start = off / unit * unit;
+
+	if (!settles(r, i))
+		return false;
+	return (op->kind != OP_PUNCH && op->kind != OP_ZERO) || (start >= op->pos && start + unit <= op->pos + op->len);
+}
+
 static int byte_at(const struct state_node *n, uint64_t off)
 {
 	return n && off < n->size ? n->content[off] : -1;
@@ -142,7 +153,7 @@ static bool byte_allowed(const struct file_range *r, uint64_t off, uint8_t byte)
 	for (unsigned i = r->last + 1; i-- > r->first;) {
 		if (byte_at(r->at[i], off) == byte || (!byte && cuts_block(r, i, off)))
 			return true;
-		if (settles(r, i) && byte_at(r->at[i - 1], off) != byte_at(r->at[i], off))
+		if (settles_byte(r, i, off) && byte_at(r->at[i - 1], off) != byte_at(r->at[i], off))
 			return false;
 	}
 	return false;
