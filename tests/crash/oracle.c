@@ -117,20 +117,23 @@ struct file_range {
 /* Operation @i changed the file through the journal, and the journal holds it: no state before shows where it differs. */
 static bool settles(const struct file_range *r, unsigned i)
 {
-	enum op_kind kind = r->run->workload.ops[i - 1].kind;
+	enum op_kind kind;
 
-	return i > r->first && i <= r->committed && kind >= OP_FALLOC && kind <= OP_TRUNCATE && !r->run->results[i] &&
-	       r->at[i] && r->at[i - 1];
+	if (i <= r->first || i > r->committed || r->run->results[i] || !r->at[i] || !r->at[i - 1])
+		return false;
+	kind = r->run->workload.ops[i - 1].kind;
+	return kind >= OP_FALLOC && kind <= OP_TRUNCATE;
 }
 
 /* Blocks at the edges of what is punched or zeroed are zeroed in memory, like a write. */
 static bool settles_byte(const struct file_range *r, unsigned i, uint64_t off)
 {
-	const struct op *op = &r->run->workload.ops[i - 1];
 	uint64_t unit = r->run->workload.unit, start = off / unit * unit;
+	const struct op *op;
 
 	if (!settles(r, i))
 		return false;
+	op = &r->run->workload.ops[i - 1];
 	return (op->kind != OP_PUNCH && op->kind != OP_ZERO) || (start >= op->pos && start + unit <= op->pos + op->len);
 }
 
