@@ -6,23 +6,40 @@
 
 /* The kernel's page cache holds what is read and written: what is large and need not wait bypasses ours. */
 
+/*
+ * The kernel takes a short count for the end of the file and fills its pages with zeros, so an error behind the first bytes
+ * is the answer for all of them; it then asks for each page alone. Returns how much there is, or a negative errno.
+ */
+static ssize_t read_whole(struct server *server, fuse_ino_t ino, char *buf, size_t size, off_t off)
+{
+	size_t done = 0;
+	ssize_t got;
+
+	do {
+		struct iovec iov = { .iov_base = buf + done, .iov_len = size - done };
+
+		got = uext4_node_readv(server->fs, node_of(ino), &iov, 1, off + (off_t)done, UEXT4_READ_UNCACHED);
+		if (got > 0)
+			done += (size_t)got;
+	} while (got > 0 && done < size);
+	return got < 0 ? got : (ssize_t)done;
+}
+
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
-	struct server *server = req_server(req);
-	struct iovec iov = { .iov_base = worker_buffer(), .iov_len = size };
+	char *buf = worker_buffer();
 	ssize_t got;
 
 	(void)fi;
-	if (!iov.iov_base || size > SERVER_MAX_WRITE_BYTES) {
-		fuse_reply_err(req, iov.iov_base ? EINVAL : ENOMEM);
+	if (!buf || size > SERVER_MAX_WRITE_BYTES) {
+		fuse_reply_err(req, buf ? EINVAL : ENOMEM);
 		return;
 	}
-	got = uext4_node_readv(server->fs, node_of(ino), &iov, 1, off, UEXT4_READ_UNCACHED);
-	if (got < 0) {
+	got = read_whole(req_server(req), ino, buf, size, off);
+	if (got < 0)
 		fuse_reply_err(req, (int)-got);
-		return;
-	}
-	fuse_reply_buf(req, iov.iov_base, (size_t)got);
+	else
+		fuse_reply_buf(req, buf, (size_t)got);
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi)
