@@ -54,7 +54,6 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		flags |= UEXT4_WRITE_KEEP_TIMES;
 	else if (raw_request_current()->kill_priv)
 		flags |= UEXT4_WRITE_KILL_PRIV;
-	/* The kernel takes a short count from the page cache's writeback as an I/O error: go on until one says why. */
 	while (done < size) {
 		put = uext4_node_writev(server->fs, node_of(ino), &iov, 1, off + (off_t)done, flags);
 		if (put <= 0)
@@ -63,7 +62,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		iov.iov_base = (char *)buf + done;
 		iov.iov_len = size - done;
 	}
-	if (done == 0 && size > 0)
+	/* The kernel does not look at the count of its writeback: what is short would be lost, and fsync would not say so. */
+	if (done < size && (done == 0 || fi->writepage))
 		fuse_reply_err(req, put < 0 ? (int)-put : EIO);
 	else
 		fuse_reply_write(req, done);
