@@ -259,47 +259,83 @@ static void entry_apply(const struct record_entry *entry, uint64_t from_bytes, u
 		memset(at, 0, len_bytes);
 }
 
-static void entry_apply_torn(const struct record_entry *entry, struct random *rnd, char *image)
+static void entry_apply_torn(const struct record_entry *entry, uint64_t seed, char *image)
 {
+	struct random rnd = random_make(seed);
+
 	for (uint64_t from = 0; from < entry->len_bytes; from += SECTOR_BYTES) {
-		if (random_below(rnd, 2))
+		if (random_below(&rnd, 2))
 			entry_apply(entry, from, min_of(entry->len_bytes - from, (uint64_t)SECTOR_BYTES), image);
 	}
 }
 
-static void entry_apply_random(const struct record_entry *entry, struct random *rnd, char *image)
+enum fate { FATE_LOST, FATE_TORN, FATE_WHOLE };
+
+/* Of a write that may be lost; each has a seed of its own, so that one may be asked for before its turn. */
+static enum fate entry_fate(enum record_cut_kind kind, uint64_t entry_seed)
 {
-	switch (random_below(rnd, 4)) {
-	case 0:
-		break; /* lost */
-	case 1:
-		entry_apply_torn(entry, rnd, image);
-		break;
-	default:
-		entry_apply(entry, 0, entry->len_bytes, image);
+	struct random rnd = random_make(~entry_seed);
+
+	switch (kind) {
+	case RECORD_CUT_KEEPS_ALL:
+		return FATE_WHOLE;
+	case RECORD_CUT_DROPS_UNFLUSHED:
+		return FATE_LOST;
+	case RECORD_CUT_RANDOM:
 		break;
 	}
+	switch (random_below(&rnd, 4)) {
+	case 0:
+		return FATE_LOST;
+	case 1:
+		return FATE_TORN;
+	default:
+		return FATE_WHOLE;
+	}
+}
+
+static uint64_t entry_seed(uint64_t seed, size_t index)
+{
+	struct random rnd = random_make(seed + index * UINT64_C(0x9E3779B97F4A7C15));
+
+	return random_next(&rnd);
+}
+
+/* Of writes with BIO_PREFLUSH in flight: what arrives of one has let what was complete before it be flushed. */
+static uint64_t record_last_flush_in_flight(const struct record_device *rec, size_t cut, uint64_t cut_seq,
+					    enum record_cut_kind kind, uint64_t seed)
+{
+	for (size_t i = cut; i-- > 0;) {
+		const struct record_entry *entry = rec->entry[i];
+
+		if (!entry->is_mark && (entry->flags & BIO_PREFLUSH) && !entry_completed_before(entry, cut_seq) &&
+		    entry_fate(kind, entry_seed(seed, i)) != FATE_LOST)
+			return entry->submitted;
+	}
+	return 0;
 }
 
 void record_build_image(struct block_device *dev, size_t cut, enum record_cut_kind kind, uint64_t seed, void *image)
 {
 	struct record_device *rec = record_of(dev);
-	struct random rnd = random_make(seed);
 	uint64_t cut_seq, last_flush;
 
 	mutex_lock(&rec->lock);
 	cut = min_of(cut, rec->count);
 	cut_seq = record_cut_seq(rec, cut);
-	last_flush = record_last_flush(rec, cut, cut_seq);
+	last_flush = max_of(record_last_flush(rec, cut, cut_seq), record_last_flush_in_flight(rec, cut, cut_seq, kind, seed));
 	for (size_t i = 0; i < cut; i++) {
 		const struct record_entry *entry = rec->entry[i];
+		enum fate fate = FATE_WHOLE;
 
 		if (entry->is_mark || entry->op == BIO_FLUSH)
 			continue;
-		if (kind == RECORD_CUT_KEEPS_ALL || entry_is_durable(entry, last_flush, cut_seq))
+		if (!entry_is_durable(entry, last_flush, cut_seq))
+			fate = entry_fate(kind, entry_seed(seed, i));
+		if (fate == FATE_WHOLE)
 			entry_apply(entry, 0, entry->len_bytes, image);
-		else if (kind == RECORD_CUT_RANDOM)
-			entry_apply_random(entry, &rnd, image);
+		else if (fate == FATE_TORN)
+			entry_apply_torn(entry, entry_seed(seed, i), image);
 	}
 	mutex_unlock(&rec->lock);
 }

@@ -56,7 +56,8 @@ enum record_cut_kind {
  * @cut:         as for record_is_durable()
  * @image:       dev->size_bytes, holding what the device held when recording started; changed in place
  *
- * Losing a later write while an earlier one of the same block survives is the reordering that caches do.
+ * Losing a later write while an earlier one of the same block survives is the reordering that caches do. A write with
+ * BIO_PREFLUSH in flight that arrives, even torn, does so after everything that was complete when it was submitted.
  */
 void record_build_image(struct block_device *dev, size_t cut, enum record_cut_kind kind, uint64_t seed, void *image);
 

@@ -26,6 +26,7 @@ ssize_t file_write(struct inode *inode, uint64_t pos, struct iov_cursor *from, u
 int file_truncate_locked(struct inode *inode, uint64_t size_bytes);
 
 /* mode: FALLOC_FL_* as Linux: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE; others -EOPNOTSUPP. */
+#define FILE_FALLOC_KEEP_TIMES 0x40000000 /* in mode: the caller sets the times himself */
 int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len);
 
 /* Writes all dirty data and waits for it; then the size on disk is at least what it was in memory when the call began. */

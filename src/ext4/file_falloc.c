@@ -328,8 +328,10 @@ static int falloc_locked(struct inode *inode, int mode, uint64_t pos, uint64_t l
 
 int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len)
 {
+	bool keep_times = mode & FILE_FALLOC_KEEP_TIMES;
 	int err;
 
+	mode &= ~FILE_FALLOC_KEEP_TIMES;
 	if (!len || pos > INT64_MAX || len > INT64_MAX)
 		return -EINVAL;
 	err = check_mode(mode);
@@ -338,7 +340,8 @@ int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len)
 	if (err)
 		return err;
 	rwsem_write_lock(&inode->rwsem);
-	inode_stamp_lazy(inode, TIME_MTIME | TIME_CTIME);
+	if (!keep_times)
+		inode_stamp_lazy(inode, TIME_MTIME | TIME_CTIME);
 	err = falloc_locked(inode, mode, pos, len);
 	rwsem_write_unlock(&inode->rwsem);
 	return err;

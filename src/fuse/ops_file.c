@@ -77,8 +77,12 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, struct fuse_file_info *fi)
 {
+	struct server *server = req_server(req);
+
 	(void)fi;
-	fuse_reply_err(req, -uext4_node_fallocate(req_server(req)->fs, node_of(ino), mode, off, len));
+	if (server->options.writeback_cache && !server->options.read_only)
+		mode |= UEXT4_FALLOC_KEEP_TIMES; /* the kernel's own are the newest, and follow by SETATTR */
+	fuse_reply_err(req, -uext4_node_fallocate(server->fs, node_of(ino), mode, off, len));
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)

@@ -77,7 +77,7 @@ int vfs_fallocate(struct inode *inode, int mode, int64_t pos, int64_t len)
 		return -EINVAL;
 	if (fs_is_read_only(inode->fs))
 		return -EROFS;
-	if ((inode->flags & EXT4_APPEND_FL) && (mode & ~FALLOC_FL_KEEP_SIZE))
+	if ((inode->flags & EXT4_APPEND_FL) && (mode & ~(FALLOC_FL_KEEP_SIZE | FILE_FALLOC_KEEP_TIMES)))
 		return -EPERM;
 	if (inode->flags & EXT4_IMMUTABLE_FL)
 		return -EPERM;

@@ -118,9 +118,12 @@ struct cut {
 	bool nested;        /* the recovery of what it leaves is cut too, by chance */
 };
 
+enum fate { FATE_LOST, FATE_WHOLE, FATE_HEAD, FATE_TAIL, FATE_TORN };
+
 struct survivor {
 	const struct record_entry *entry;
 	bool durable;
+	enum fate fate;
 };
 
 static bool carries_bytes(const struct record_entry *e)
@@ -137,7 +140,7 @@ static size_t collect(struct block_device *record, size_t at, struct survivor *o
 		const struct record_entry *e = record_get(record, i);
 
 		if (carries_bytes(e))
-			out[count++] = (struct survivor){ e, record_is_durable(record, i, at) };
+			out[count++] = (struct survivor){ e, record_is_durable(record, i, at), FATE_WHOLE };
 	}
 	return count;
 }
@@ -166,7 +169,6 @@ static void put_torn(struct image *image, const struct record_entry *e, struct r
 	}
 }
 
-/* Its first half, or its second one. */
 static void put_part(struct image *image, const struct record_entry *e, bool head)
 {
 	uint64_t half = e->len_bytes / 2 / SECTOR_BYTES * SECTOR_BYTES;
@@ -176,50 +178,68 @@ static void put_part(struct image *image, const struct record_entry *e, bool hea
 	put(image, e, head ? 0 : half, head ? half : e->len_bytes - half);
 }
 
-static void put_by_chance(struct image *image, const struct record_entry *e, struct random *rnd)
+static enum fate fate_by_chance(struct random *rnd)
 {
 	uint64_t dice = random_below(rnd, 4);
 
-	if (dice == 0)
-		put_torn(image, e, rnd);
-	else if (dice > 1)
-		put(image, e, 0, e->len_bytes);
+	return dice == 0 ? FATE_TORN : dice == 1 ? FATE_LOST : FATE_WHOLE;
 }
 
-/* What becomes of volatile write @i of @count, the last being the one submitted last. */
-static void put_volatile(struct image *image, const struct record_entry *e, size_t i, size_t count, unsigned variant,
-			 struct random *rnd)
+/* What becomes of write @i of @count that may be lost, the last being the one submitted last. */
+static enum fate fate_of(size_t i, size_t count, unsigned variant, struct random *rnd)
 {
 	bool last = i + 1 == count;
 
 	switch (variant) {
 	case 0: /* all there */
-		put(image, e, 0, e->len_bytes);
-		break;
+		return FATE_WHOLE;
 	case 1: /* none */
-		break;
+		return FATE_LOST;
 	case 2: /* all but the last */
-		if (!last)
-			put(image, e, 0, e->len_bytes);
-		break;
+		return last ? FATE_LOST : FATE_WHOLE;
 	case 3: /* the last alone */
-		if (last)
-			put(image, e, 0, e->len_bytes);
-		break;
+		return last ? FATE_WHOLE : FATE_LOST;
 	case 4: /* the last one torn */
+		return last ? FATE_HEAD : FATE_WHOLE;
 	case 5:
-		if (last)
-			put_part(image, e, variant == 4);
-		else
-			put(image, e, 0, e->len_bytes);
-		break;
+		return last ? FATE_TAIL : FATE_WHOLE;
 	default:
-		if (count <= SUBSETS_OF && variant - 6 < 1u << count) {
-			if ((variant - 6) >> i & 1)
-				put(image, e, 0, e->len_bytes);
-		} else {
-			put_by_chance(image, e, rnd);
-		}
+		if (count <= SUBSETS_OF && variant - 6 < 1u << count)
+			return (variant - 6) >> i & 1 ? FATE_WHOLE : FATE_LOST;
+		return fate_by_chance(rnd);
+	}
+}
+
+/* What arrives of a write with BIO_PREFLUSH in flight does so after all that was complete when it was submitted. */
+static void keep_flushed(struct survivor *all, size_t count)
+{
+	uint64_t flushed = 0;
+
+	for (size_t i = count; i-- > 0;) {
+		struct survivor *s = &all[i];
+
+		if (s->entry->completed && s->entry->completed < flushed)
+			s->fate = FATE_WHOLE;
+		if (!s->durable && s->fate != FATE_LOST && (s->entry->flags & BIO_PREFLUSH))
+			flushed = max_of(flushed, s->entry->submitted);
+	}
+}
+
+static void put_survivor(struct image *image, const struct survivor *s, struct random *rnd)
+{
+	switch (s->fate) {
+	case FATE_LOST:
+		break;
+	case FATE_WHOLE:
+		put(image, s->entry, 0, s->entry->len_bytes);
+		break;
+	case FATE_HEAD:
+	case FATE_TAIL:
+		put_part(image, s->entry, s->fate == FATE_HEAD);
+		break;
+	case FATE_TORN:
+		put_torn(image, s->entry, rnd);
+		break;
 	}
 }
 
@@ -234,12 +254,12 @@ static void build(struct image *image, struct block_device *record, const struct
 		abort();
 	for (size_t i = 0; i < count; i++)
 		volatile_count += !all[i].durable;
-	for (size_t i = 0; i < count; i++) {
-		if (all[i].durable)
-			put(image, all[i].entry, 0, all[i].entry->len_bytes);
-		else
-			put_volatile(image, all[i].entry, at++, volatile_count, cut->variant, &rnd);
-	}
+	for (size_t i = 0; i < count; i++)
+		if (!all[i].durable)
+			all[i].fate = fate_of(at++, volatile_count, cut->variant, &rnd);
+	keep_flushed(all, count);
+	for (size_t i = 0; i < count; i++)
+		put_survivor(image, &all[i], &rnd);
 	free(all);
 }
 

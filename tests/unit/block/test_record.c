@@ -127,6 +127,44 @@ static void a_write_in_flight_during_a_flush_is_not_durable(void **state)
 	assert_int_equal(block_close(rec), 0);
 }
 
+/* A write with a flush before it that arrives, in whole or torn, does so after that flush. */
+static void a_preflush_in_flight_arrives_after_its_flush(void **state)
+{
+	struct fault_rule slow = { .ops = FAULT_OP(BIO_WRITE), .nth = 2, .count = 1, .action = FAULT_DELAY,
+				   .delay_ns = 100000000 };
+	struct block_device *lower, *fault, *rec;
+	struct held held = { 0 };
+	bool saw_lost = false, saw_arrive = false;
+
+	assert_int_equal(block_open_memory(BYTES, NULL, &lower), 0);
+	assert_int_equal(block_open_fault(lower, 1, &fault), 0);
+	assert_int_equal(block_open_record(fault, &rec), 0);
+	assert_int_equal(fault_add_rule(fault, &slow), 0);
+	write_tagged(rec, 0, 1, 0);
+	held.iov = (struct iovec){ aligned_buffer(4096), 4096 };
+	memset(held.iov.iov_base, 0xFF, 4096);
+	held.bio = (struct bio){ .dev = rec, .op = BIO_WRITE, .flags = BIO_PREFLUSH | BIO_FUA, .pos_bytes = 8192, .len_bytes = 4096,
+				 .iov = &held.iov, .iov_count = 1, .end_io = held_end_io };
+	block_submit(&held.bio);
+	assert_int_equal(record_mark(rec, "in flight", 0), 0);
+	for (uint64_t seed = 0; seed < 64; seed++) {
+		bool arrives = false;
+
+		build(rec, 2, RECORD_CUT_RANDOM, seed);
+		for (unsigned at = 0; at < 4096; at++)
+			arrives |= image[8192 + at] != 0;
+		if (arrives)
+			expect_pattern(image, 4096, 1);
+		saw_arrive |= arrives;
+		saw_lost |= !arrives && !image[0] && !image[4095];
+	}
+	assert_true(saw_arrive && saw_lost);
+	while (!held.done)
+		sched_yield();
+	free(held.iov.iov_base);
+	assert_int_equal(block_close(rec), 0);
+}
+
 static void cuts_keep_all_or_drop_what_was_not_flushed(void **state)
 {
 	struct block_device *rec = open_record();
@@ -198,6 +236,7 @@ int main(void)
 		cmocka_unit_test(only_flushed_or_fua_writes_are_durable),
 		cmocka_unit_test(a_preflush_makes_earlier_writes_durable),
 		cmocka_unit_test(a_write_in_flight_during_a_flush_is_not_durable),
+		cmocka_unit_test(a_preflush_in_flight_arrives_after_its_flush),
 		cmocka_unit_test(cuts_keep_all_or_drop_what_was_not_flushed),
 		cmocka_unit_test(random_cuts_mix_old_and_new_by_sector_and_repeat_by_seed),
 		cmocka_unit_test(zeroing_is_part_of_the_image),
