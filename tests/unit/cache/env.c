@@ -53,6 +53,8 @@ struct env *env_create(uint64_t device_bytes, uint64_t limit_bytes)
 void env_destroy(struct env *env)
 {
 	cache_destroy(env->cache);
+	/* Only now: until its threads have ended, reclaim may hold the last reference of a folio. */
+	assert_int_equal(env_counter(env, CNT_CACHE_DATA_BYTES), 0);
 	assert_int_equal(block_close(env->record), 0);
 	free(env);
 }
