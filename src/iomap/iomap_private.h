@@ -62,6 +62,26 @@ int iomap_fill_range(struct folio *f, size_t off, size_t len, const struct iomap
 /* Bytes copied from the folio that covers @pos; 0: it had to be read first, look again; or an error. No lock held. */
 ssize_t iomap_read_step(struct mapping *m, uint64_t pos, uint64_t want, struct iov_cursor *to, const struct iomap_ops *ops);
 
+/* Bytes from @pos on, at most @want, none past the end of the file; 0: look again; or an error. */
+typedef ssize_t (*iomap_read_fn)(struct mapping *m, uint64_t pos, uint64_t want, struct iov_cursor *to,
+				 const struct iomap_ops *ops);
+
+/* Steps until the memory is full or the file ends. An error counts only if nothing came before it. */
+static inline ssize_t iomap_read_steps(struct mapping *m, uint64_t pos, struct iov_cursor *to,
+				       const struct iomap_ops *ops, iomap_read_fn step)
+{
+	uint64_t total = 0, size;
+	ssize_t n = 0;
+
+	while (to->left_bytes && (size = atomic_load(&m->size_bytes)) > pos + total) {
+		n = step(m, pos + total, min_of((uint64_t)to->left_bytes, size - pos - total), to, ops);
+		if (n < 0)
+			break;
+		total += (uint64_t)n;
+	}
+	return total ? (ssize_t)total : n < 0 ? n : 0;
+}
+
 /* ---- readahead.c ---- */
 
 /*

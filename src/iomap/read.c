@@ -112,15 +112,5 @@ ssize_t iomap_read_step(struct mapping *m, uint64_t pos, uint64_t want, struct i
 
 ssize_t iomap_buffered_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops)
 {
-	uint64_t total = 0, size, want;
-	ssize_t n = 0;
-
-	while (to->left_bytes && (size = atomic_load(&m->size_bytes)) > pos_bytes + total) {
-		want = min_of((uint64_t)to->left_bytes, size - pos_bytes - total);
-		n = iomap_read_step(m, pos_bytes + total, want, to, ops);
-		if (n < 0)
-			break;
-		total += (uint64_t)n;
-	}
-	return total ? (ssize_t)total : n < 0 ? n : 0;
+	return iomap_read_steps(m, pos_bytes, to, ops, iomap_read_step);
 }

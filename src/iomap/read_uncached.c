@@ -100,19 +100,15 @@ static ssize_t read_bypassing(struct mapping *m, uint64_t pos, uint64_t want, st
 	return (ssize_t)g.bytes;
 }
 
+static ssize_t uncached_step(struct mapping *m, uint64_t pos, uint64_t want, struct iov_cursor *to,
+			     const struct iomap_ops *ops)
+{
+	ssize_t n = read_bypassing(m, pos, want, to, ops);
+
+	return n ? n : iomap_read_step(m, pos, want, to, ops);
+}
+
 ssize_t iomap_uncached_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops)
 {
-	uint64_t total = 0, size, want;
-	ssize_t n = 0;
-
-	while (to->left_bytes && (size = atomic_load(&m->size_bytes)) > pos_bytes + total) {
-		want = min_of((uint64_t)to->left_bytes, size - pos_bytes - total);
-		n = read_bypassing(m, pos_bytes + total, want, to, ops);
-		if (!n)
-			n = iomap_read_step(m, pos_bytes + total, want, to, ops);
-		if (n < 0)
-			break;
-		total += (uint64_t)n;
-	}
-	return total ? (ssize_t)total : n < 0 ? n : 0;
+	return iomap_read_steps(m, pos_bytes, to, ops, uncached_step);
 }
