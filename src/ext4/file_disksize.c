@@ -18,6 +18,20 @@ int file_disksize_set(struct handle *h, struct inode *inode, uint64_t size_bytes
 	return inode_write_datasync(h, inode);
 }
 
+int file_disksize_raise(struct handle *h, struct inode *inode, uint64_t size_bytes)
+{
+	int err = 0;
+
+	if (size_bytes <= file_disksize(inode))
+		return 0;
+	rwsem_write_lock(&inode->map_sem);
+	size_bytes = min_of(size_bytes, inode_size(inode));
+	if (size_bytes > file_disksize(inode))
+		err = file_disksize_set(h, inode, size_bytes);
+	rwsem_write_unlock(&inode->map_sem);
+	return err;
+}
+
 /* All data below @size_bytes is on disk, unless the file was cut since @shrinks was read. */
 static int disksize_settle(struct inode *inode, uint64_t size_bytes, uint32_t shrinks)
 {

@@ -169,22 +169,6 @@ static int batch_close(struct batch *b)
 	return err;
 }
 
-/* C1: in the open handle, the size on disk moves to @size_bytes unless the file was cut meanwhile. */
-static int batch_move_disksize(struct batch *b, uint64_t size_bytes)
-{
-	struct inode *inode = b->inode;
-	int err = 0;
-
-	if (size_bytes <= file_disksize(inode))
-		return 0;
-	rwsem_write_lock(&inode->map_sem);
-	size_bytes = min_of(size_bytes, inode_size(inode));
-	if (size_bytes > file_disksize(inode))
-		err = file_disksize_set(b->open, inode, size_bytes);
-	rwsem_write_unlock(&inode->map_sem);
-	return err;
-}
-
 /* Blocks from @pos to @end have been written: they are written extents from now on, below @size_bytes of disksize. */
 static int batch_convert(struct batch *b, uint64_t pos, uint64_t end, uint64_t size_bytes)
 {
@@ -199,7 +183,7 @@ static int batch_convert(struct batch *b, uint64_t pos, uint64_t end, uint64_t s
 		err = map_set_state(b->open, inode, &lblk, stop, false);
 		if (err < 0)
 			return err;
-		move_err = batch_move_disksize(b, min_of(size_bytes, (uint64_t)lblk << inode->fs->block_bits));
+		move_err = file_disksize_raise(b->open, inode, min_of(size_bytes, (uint64_t)lblk << inode->fs->block_bits));
 		close_err = err ? batch_close(b) : 0;
 		if (move_err || close_err)
 			return move_err ? move_err : close_err;
@@ -217,7 +201,7 @@ static int batch_complete_run(struct batch *b, const struct iomap_ioend *first, 
 	if (extends_to <= file_disksize(b->inode))
 		return 0;
 	err = batch_open(b);
-	return err ? err : batch_move_disksize(b, extends_to);
+	return err ? err : file_disksize_raise(b->open, b->inode, extends_to);
 }
 
 /* Completes runs of neighbours at once. An error goes to all of the run. */

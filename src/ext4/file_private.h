@@ -50,6 +50,8 @@ static inline uint64_t file_disksize(const struct inode *inode)
 int file_disksize_set(struct handle *h, struct inode *inode, uint64_t size_bytes);
 #define DISKSIZE_CREDITS 2u /* inode, superblock (large_file) */
 
+/* Moves it to @size_bytes, or to i_size if that is less, unless it is there already. Takes map_sem; credits as above. */
+int file_disksize_raise(struct handle *h, struct inode *inode, uint64_t size_bytes);
 /* i_size and disksize become @size_bytes: all data before is on disk or never was written. Starts its own handle. */
 int file_grow(struct inode *inode, uint64_t size_bytes);
 

@@ -127,18 +127,12 @@ static int gather(struct uncached *u, uint64_t pos, uint64_t end, uint8_t *buf)
 	return 0;
 }
 
-/* In @h: both sizes are at least @end. */
+/* In @h: both sizes are at least @end. Caller: inode.rwsem exclusive. */
 static int move_sizes(struct handle *h, struct inode *inode, uint64_t end)
 {
-	int err = 0;
-
-	rwsem_write_lock(&inode->map_sem);
 	if (inode_size(inode) < end)
 		inode_size_set(inode, end);
-	if (file_disksize(inode) < end)
-		err = file_disksize_set(h, inode, end);
-	rwsem_write_unlock(&inode->map_sem);
-	return err;
+	return file_disksize_raise(h, inode, end);
 }
 
 /* Step 4 */

@@ -74,19 +74,11 @@ static int allocate_unwritten(struct inode *inode, lblk_t lblk, struct map_resul
 /* In an open handle: the I/O is announced, and the size moved over what it writes (W5). */
 static int announce(struct handle *h, struct inode *inode, uint64_t end_bytes)
 {
-	uint64_t size;
-	int err = 0;
-
 	if (!is_broken(BROKEN_NO_WAIT)) {
 		journal_wait_begin(h, &announced->wait);
 		announced->waits = true;
 	}
-	rwsem_write_lock(&inode->map_sem);
-	size = min_of(inode_size(inode), end_bytes);
-	if (file_disksize(inode) < size)
-		err = file_disksize_set(h, inode, size);
-	rwsem_write_unlock(&inode->map_sem);
-	return err;
+	return file_disksize_raise(h, inode, end_bytes);
 }
 
 /* W5: written blocks for [lblk, lblk + len), or those in @r if they are written already, with their I/O announced. */

@@ -76,8 +76,8 @@ void super_decode(struct ext4_fs *fs, const struct ext4_super_block *es);
 void super_csum_set(struct ext4_super_block *es);
 
 /*
- * A change of the superblock inside a handle (1 credit). begin: write access, then fs.super_lock and the buffer's lock are
- * held and *es_out points to the bytes; end: checksum, unlock, dirty.
+ * A change of the superblock inside a handle (1 credit). begin: write access, then fs.super_lock is held and *es_out
+ * points to the bytes; end: checksum, unlock, dirty.
  */
 int super_change_begin(struct handle *h, struct ext4_fs *fs, struct ext4_super_block **es_out);
 int super_change_end(struct handle *h, struct ext4_fs *fs);
