@@ -72,10 +72,12 @@ static void start_worker(struct loop *loop)
 {
 	struct worker *w = &loop->workers[loop->started];
 
-	if (loop->started == loop->server->options.max_threads || loop->stopped)
+	if (loop->started == loop->server->options.max_threads || loop->stopped || request_buffer_alloc(&w->buffer))
 		return;
 	w->loop = loop;
-	if (!pthread_create(&w->thread, NULL, worker_main, w))
+	if (pthread_create(&w->thread, NULL, worker_main, w))
+		request_buffer_free(&w->buffer);
+	else
 		loop->started++;
 }
 
@@ -298,10 +300,6 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	if (request_buffer_alloc(&w->buffer)) {
-		stop_all(w->loop, -ENOMEM);
-		return NULL;
-	}
 	while (wait_for_role(w))
 		serve(w);
 	request_buffer_free(&w->buffer);

@@ -63,7 +63,7 @@ void op_init(void *userdata, struct fuse_conn_info *conn)
 	/* With a writeback cache the kernel keeps times of its own: no finer than they can be stored. */
 	if (!uext4_statfs(server->fs, &sf))
 		conn->time_gran = sf.time_gran_ns;
-	/* Splicing a request means a pipe and two more system calls; the bytes are copied into folios anyway. */
+	/* Requests are read with one call each; splicing means a pipe and two more. */
 	conn->want &= ~(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
 	/* We are the only writer: the kernel's cache needs no invalidation by time. */
 	conn->want &= ~(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_HANDLE_KILLPRIV |
