@@ -30,8 +30,19 @@ class Generator:
         r = self.rng
         return os.path.join(r.choice(DIRS[:3] if r.random() < 0.8 else DIRS), r.choice(NAMES[:5] if r.random() < 0.8 else NAMES))
 
+    def other_path(self):
+        """For what is no regular file: seldom where those are, or soon there would be few to read and write."""
+        r = self.rng
+        return self.path() if r.random() < 0.1 else os.path.join(r.choice(DIRS[:3]), r.choice(NAMES[5:]))
+
     def dir(self):
         return self.rng.choice(DIRS[3:])
+
+    def rename_paths(self):
+        """Files among each other, the rest among each other, and now and then one into the other's place."""
+        r = self.rng.random()
+        kinds = (self.path, self.path) if r < 0.6 else (self.other_path, self.dir) if r < 0.95 else (self.path, self.dir)
+        return (self.rng.choice(kinds)(), self.rng.choice(kinds)())
 
     def pos(self):
         r = self.rng
@@ -58,16 +69,15 @@ class Generator:
         "fallocate": (10, lambda g: (g.path(), g.rng.choice([0, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE | FALLOC_KEEP_SIZE,
                                                             FALLOC_ZERO, FALLOC_ZERO | FALLOC_KEEP_SIZE, FALLOC_COLLAPSE,
                                                             FALLOC_INSERT, FALLOC_PUNCH_HOLE])) + g.alloc_range()),
-        "mkdir": (6, lambda g: (g.rng.choice([g.dir(), g.dir(), g.dir(), g.path()]), g.rng.choice([0o755, 0o2775, 0o1777]))),
-        "rmdir": (3, lambda g: (g.rng.choice([g.dir(), g.path()]),)),
-        "unlink": (8, lambda g: (g.path(),)),
+        "mkdir": (6, lambda g: (g.rng.choice([g.dir(), g.dir(), g.dir(), g.other_path()]), g.rng.choice([0o755, 0o2775, 0o1777]))),
+        "rmdir": (3, lambda g: (g.rng.choice([g.dir(), g.other_path()]),)),
+        "unlink": (5, lambda g: (g.path(),)),
         "link": (4, lambda g: (g.path(), g.path())),
-        "symlink": (3, lambda g: ("t" * g.rng.choice([1, 59, 60, 61, 300]), g.path())),
-        "mknod": (2, lambda g: (g.path(), g.rng.choice([stat.S_IFIFO | 0o600, stat.S_IFSOCK | 0o600, stat.S_IFCHR | 0o600]),
+        "symlink": (3, lambda g: ("t" * g.rng.choice([1, 59, 60, 61, 300]), g.other_path())),
+        "mknod": (2, lambda g: (g.other_path(), g.rng.choice([stat.S_IFIFO | 0o600, stat.S_IFSOCK | 0o600, stat.S_IFCHR | 0o600]),
                                 g.rng.choice([0x103, os.makedev(400, 70000)]))),
-        "rename": (10, lambda g: (g.rng.choice([g.path(), g.dir()]), g.rng.choice([g.path(), g.dir()]),
-                                  g.rng.choice([0, 0, 0, 1, 2, 3, 4]))),
-        "readlink": (2, lambda g: (g.path(),)),
+        "rename": (10, lambda g: g.rename_paths() + (g.rng.choice([0, 0, 0, 1, 2, 3, 4]),)),
+        "readlink": (2, lambda g: (g.other_path(),)),
         "readdir": (4, lambda g: (g.rng.choice(DIRS),)),
         "lstat": (6, lambda g: (g.rng.choice([g.path(), g.dir()]),)),
         "chmod": (4, lambda g: (g.path(), g.rng.choice([0o644, 0o4755, 0o2711, 0o777, 0]))),
