@@ -62,6 +62,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		iov.iov_base = (char *)buf + done;
 		iov.iov_len = size - done;
 	}
+	if (put == -ENOSPC && fi->writepage)
+		full_note(server, ino);
 	/* The kernel does not look at the count of its writeback: what is short would be lost, and fsync would not say so. */
 	if (done < size && (done == 0 || fi->writepage))
 		fuse_reply_err(req, put < 0 ? (int)-put : EIO);

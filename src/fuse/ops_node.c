@@ -97,10 +97,15 @@ static void reply_attr(fuse_req_t req, int err, const struct uext4_attr *attr)
 
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	struct server *server = req_server(req);
 	struct uext4_attr attr;
-	int err = uext4_node_getattr(req_server(req)->fs, node_of(ino), &attr);
+	int err;
 
-	(void)fi;
+	if (fi && full_take(server, ino)) {
+		fuse_reply_err(req, ENOSPC);
+		return;
+	}
+	err = uext4_node_getattr(server->fs, node_of(ino), &attr);
 	reply_attr(req, err, &attr);
 }
 

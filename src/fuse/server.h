@@ -14,6 +14,7 @@
 
 #define SERVER_MAX_WRITE_BYTES (1u << 20)
 #define SERVER_OPCODES         64
+#define SERVER_FULL_SLOTS      64
 
 /* Names of the virtual attributes, readable on every node and listed on none. */
 #define SERVER_XATTR_STATS "uext4.stats"   /* counters as JSON */
@@ -40,6 +41,7 @@ struct server {
 	const char *mountpoint;          /* [const] resolved */
 	int ready_fd;                    /* [leader] on_ready's: where the parent process waits, -1: none */
 	_Atomic uint64_t requests[SERVER_OPCODES]; /* [atomic] by opcode; the last for unknown ones */
+	_Atomic uint64_t full[SERVER_FULL_SLOTS]; /* [atomic] full.c: files whose writeback found no room; 0: none */
 	_Atomic uint64_t reads_empty;    /* [atomic] spins that found no request */
 	_Atomic uint64_t handovers;      /* [atomic] a second worker took over from a blocked one */
 	char wait_name[64];              /* [const] abstract socket, without the leading NUL */
@@ -122,6 +124,11 @@ void request_buffer_free(struct request_buffer *buffer);
 
 /* A buffer of SERVER_MAX_WRITE_BYTES of this thread, aligned to pages; NULL: no memory. */
 void *worker_buffer(void);
+
+/* ---- full.c ---- */
+
+void full_note(struct server *server, fuse_ino_t ino); /* writeback of the file found no room */
+bool full_take(struct server *server, fuse_ino_t ino); /* has that happened, and nobody been told? */
 
 /* ---- session ---- */
 
