@@ -13,6 +13,8 @@
  * L3  A leader that may block (fsync) hands the lead over first. One that blocks unforeseen (a cold read, a wait for
  *     log space) loses the lead to the standby, an idle worker that looks in every WATCH_NS while requests flow.
  * L4  The standby sleeps without a timer when no request came for QUIET_NS; the leader wakes it with the next one.
+ * L5  A leader with one steady caller runs on his processor (follow.c), and there sleeps at once: to spin would keep
+ *     the caller from running.
  *
  * Workers are started when the last idle one is taken, up to max_threads.
  */
@@ -25,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fuse/follow.h"
+#include "fuse/keeper.h"
 #include "fuse/loop.h"
 
 #define WATCH_NS       1000000ull   /* L3: a blocked leader costs others at most two of these */
@@ -36,12 +40,14 @@ struct worker {
 	struct loop *loop;          /* [const] */
 	struct request_buffer buffer; /* [owner thread] */
 	unsigned streak;            /* [owner thread] requests since the last empty read */
+	struct follow follow;       /* [owner thread] L5 */
 	pthread_t thread;           /* [const] */
 };
 
 struct loop {
 	struct server *server;          /* [const] */
 	int device_fd, stop_fd;         /* [const] */
+	struct keeper *keeper;          /* [const] NULL: no worker follows its caller */
 	struct worker *workers;         /* [const pointer] max_threads of them */
 	pthread_mutex_t lock;
 	pthread_cond_t idle_cond;       /* CLOCK_MONOTONIC */
@@ -67,18 +73,26 @@ static uint64_t now_ns(void)
 
 static void *worker_main(void *arg);
 
-/* Caller: loop->lock. A failure to start one leaves fewer workers: the ones there are go on. */
-static void start_worker(struct loop *loop)
+/*
+ * Caller: loop->lock. @by is the calling worker, NULL: none. A failure to start one leaves fewer workers: the ones there
+ * are go on.
+ */
+static void start_worker(struct loop *loop, const struct worker *by)
 {
 	struct worker *w = &loop->workers[loop->started];
+	pthread_attr_t attr;
 
 	if (loop->started == loop->server->options.max_threads || loop->stopped || request_buffer_alloc(&w->buffer))
 		return;
 	w->loop = loop;
-	if (pthread_create(&w->thread, NULL, worker_main, w))
+	pthread_attr_init(&attr);
+	if (by)
+		follow_set_attr(&by->follow, &attr);
+	if (pthread_create(&w->thread, &attr, worker_main, w))
 		request_buffer_free(&w->buffer);
 	else
 		loop->started++;
+	pthread_attr_destroy(&attr);
 }
 
 static void stop_all(struct loop *loop, int err)
@@ -92,13 +106,15 @@ static void stop_all(struct loop *loop, int err)
 	eventfd_write(loop->stop_fd, 1);
 }
 
-static void wake_one(struct loop *loop, bool as_helper)
+static void wake_one(struct worker *by, bool as_helper)
 {
+	struct loop *loop = by->loop;
+
 	pthread_mutex_lock(&loop->lock);
 	if (as_helper && loop->idle > loop->helpers_wanted)
 		loop->helpers_wanted++;
 	if (!loop->idle)
-		start_worker(loop);
+		start_worker(loop, by);
 	pthread_cond_signal(&loop->idle_cond);
 	pthread_mutex_unlock(&loop->lock);
 }
@@ -110,7 +126,7 @@ static void hand_over(struct worker *w)
 
 	pthread_mutex_lock(&loop->lock);
 	if (!loop->idle)
-		start_worker(loop);
+		start_worker(loop, w);
 	if (loop->started > 1) {
 		loop->leader = NULL;
 		loop->busy_since_ns = 0;
@@ -132,7 +148,7 @@ static bool take_from_blocked(struct worker *w)
 	loop->busy_since_ns = 0;
 	loop->server->handovers++;
 	if (loop->idle <= 1)
-		start_worker(loop);
+		start_worker(loop, w);
 	return true;
 }
 
@@ -201,27 +217,35 @@ static void tell_ready(struct server *server)
 	on_ready(server);
 }
 
+/* The leader's view of a request that it is about to answer. */
+static void lead(struct worker *w, const struct raw_request *raw)
+{
+	struct loop *loop = w->loop;
+	uint64_t t = now_ns();
+
+	if (follow_note(&w->follow, raw->caller, raw->bulk, t))
+		atomic_fetch_add_explicit(&loop->server->followed, 1, memory_order_relaxed);
+	if (raw_request_may_block(raw)) {
+		hand_over(w);
+		return;
+	}
+	loop->busy_since_ns = t;
+	loop->last_request_ns = t;
+	if (loop->standby_sleeps)
+		wake_one(w, false);
+}
+
 static void process(struct worker *w, int len)
 {
 	struct loop *loop = w->loop;
 	struct server *server = loop->server;
-	const struct raw_request *raw = raw_request_current();
-	bool leads = loop->leader == w;
 	struct fuse_buf request = { .mem = w->buffer.bytes, .size = (size_t)len };
 
 	raw_request_note(server, w->buffer.bytes, (size_t)len);
 	if (++w->streak >= BACKLOG_STREAK && more_waiting(loop))
-		wake_one(loop, true);
-	if (leads && raw_request_may_block(raw)) {
-		hand_over(w);
-	} else if (leads) {
-		uint64_t t = now_ns();
-
-		loop->busy_since_ns = t;
-		loop->last_request_ns = t;
-		if (loop->standby_sleeps)
-			wake_one(loop, false);
-	}
+		wake_one(w, true);
+	if (loop->leader == w)
+		lead(w, raw_request_current());
 	fuse_session_process_buf(server->session, &request);
 	if (server->on_ready)
 		tell_ready(server);
@@ -289,7 +313,7 @@ static void serve(struct worker *w)
 			return;
 		if (!deadline_ns)
 			deadline_ns = now_ns() + spin_ns;
-		if (!spin(loop, deadline_ns)) {
+		if (w->follow.following || !spin(loop, deadline_ns)) {
 			sleep_on_device(loop);
 			deadline_ns = 0;
 		}
@@ -300,8 +324,11 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	while (wait_for_role(w))
+	follow_init(&w->follow, w->loop->keeper);
+	while (wait_for_role(w)) {
 		serve(w);
+		follow_leave(&w->follow);
+	}
 	request_buffer_free(&w->buffer);
 	return NULL;
 }
@@ -336,9 +363,11 @@ int loop_run(struct loop *loop)
 {
 	unsigned started;
 
+	if (loop->server->options.follow_caller)
+		loop->keeper = keeper_start();
 	pthread_mutex_lock(&loop->lock);
-	start_worker(loop);
-	start_worker(loop);
+	start_worker(loop, NULL);
+	start_worker(loop, NULL);
 	started = loop->started;
 	pthread_mutex_unlock(&loop->lock);
 	if (!started)
@@ -356,6 +385,7 @@ void loop_stop(struct loop *loop)
 
 void loop_destroy(struct loop *loop)
 {
+	keeper_stop(loop->keeper);
 	pthread_cond_destroy(&loop->idle_cond);
 	pthread_mutex_destroy(&loop->lock);
 	close(loop->stop_fd);

@@ -33,6 +33,7 @@ static const char usage[] =
 	"     cache_size=BYTES[K|M|G], partition=N, offset=BYTES, sb=N, journal_path=PATH\n"
 	"     allow_other, allow_root, auto_unmount, nosuid, nodev, noexec, no_writeback_cache,\n"
 	"     spin_us=N (how long the server looks for the next request before it sleeps; 50),\n"
+	"     no_follow_caller (the server stays off the processor of a program that works steadily),\n"
 	"     max_threads=N (8), io_uring (with libfuse 3.18)\n"
 	"  -h, --help   this text\n";
 

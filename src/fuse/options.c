@@ -75,6 +75,10 @@ static int take_own(struct server_options *options, const char *word)
 		options->writeback_cache = true;
 	else if (!strcmp(word, "no_writeback_cache"))
 		options->writeback_cache = false;
+	else if (!strcmp(word, "follow_caller"))
+		options->follow_caller = true;
+	else if (!strcmp(word, "no_follow_caller"))
+		options->follow_caller = false;
 	else if (!strcmp(word, "io_uring"))
 		options->io_uring = true;
 	else if (!word_in(word, ignored_words, sizeof(ignored_words) / sizeof(ignored_words[0])))
@@ -106,7 +110,9 @@ static int sort_word(struct server_options *options, const char *word)
 
 int server_options_init(struct server_options *options)
 {
-	*options = (struct server_options){ .writeback_cache = true, .spin_us = 50, .max_threads = 8 };
+	*options = (struct server_options){
+		.writeback_cache = true, .spin_us = 50, .follow_caller = true, .max_threads = 8
+	};
 	/* The kernel checks permissions from the attributes we give; subtype makes the type "fuse.uext4". */
 	return append(&options->fuse_options, "default_permissions,subtype=uext4");
 }

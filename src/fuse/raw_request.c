@@ -5,6 +5,8 @@
 
 #include "fuse/server.h"
 
+#define RAW_REQUEST_BULK_BYTES (64u << 10)
+
 static _Thread_local struct raw_request current;
 
 static const char *const opcode_names[SERVER_OPCODES] = {
@@ -41,6 +43,15 @@ static bool asks_to_kill_priv(uint32_t opcode, const void *body, size_t len)
 	return false;
 }
 
+static bool carries_much(uint32_t opcode, const void *body, size_t len)
+{
+	if (opcode == FUSE_WRITE && len >= sizeof(struct fuse_write_in))
+		return ((const struct fuse_write_in *)body)->size >= RAW_REQUEST_BULK_BYTES;
+	if (opcode == FUSE_READ && len >= sizeof(struct fuse_read_in))
+		return ((const struct fuse_read_in *)body)->size >= RAW_REQUEST_BULK_BYTES;
+	return false;
+}
+
 static bool offers_killpriv_v2(uint32_t opcode, const void *body, size_t len)
 {
 	return opcode == FUSE_INIT && len >= offsetof(struct fuse_init_in, flags) + sizeof(uint32_t) &&
@@ -56,6 +67,8 @@ void raw_request_note(struct server *server, const void *bytes, size_t len_bytes
 	if (len_bytes < sizeof(*in))
 		return;
 	current.opcode = in->opcode;
+	current.caller = in->pid;
+	current.bulk = carries_much(in->opcode, in + 1, len_bytes - sizeof(*in));
 	current.kill_priv = asks_to_kill_priv(in->opcode, in + 1, len_bytes - sizeof(*in));
 	current.offers_killpriv_v2 = offers_killpriv_v2(in->opcode, in + 1, len_bytes - sizeof(*in));
 	slot = in->opcode < SERVER_OPCODES ? in->opcode : 0;

@@ -30,6 +30,7 @@ struct server_options {
 	bool writeback_cache;      /* default on */
 	bool io_uring;
 	unsigned spin_us;          /* how long the hot worker spins before it sleeps */
+	bool follow_caller;        /* it runs on the processor of a steady caller; default on */
 	unsigned max_threads;
 };
 
@@ -43,6 +44,7 @@ struct server {
 	_Atomic uint64_t requests[SERVER_OPCODES]; /* [atomic] by opcode; the last for unknown ones */
 	_Atomic uint64_t full[SERVER_FULL_SLOTS]; /* [atomic] full.c: files whose writeback found no room; 0: none */
 	_Atomic uint64_t reads_empty;    /* [atomic] spins that found no request */
+	_Atomic uint64_t followed;       /* [atomic] requests answered on their caller's processor */
 	_Atomic uint64_t handovers;      /* [atomic] a second worker took over from a blocked one */
 	char wait_name[64];              /* [const] abstract socket, without the leading NUL */
 	int wait_fd;                     /* [const] listening */
@@ -101,6 +103,8 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg, struct fu
 /* What libfuse does not pass on: read from the raw request before it is processed. */
 struct raw_request {
 	uint32_t opcode;
+	uint32_t caller;   /* thread id, 0: the kernel itself or one that we cannot see */
+	bool bulk;         /* READ, WRITE: of so much data that copying it outweighs a wake-up */
 	bool kill_priv;    /* WRITE, SETATTR: the kernel asks us to drop setuid, setgid, capabilities */
 	bool offers_killpriv_v2; /* INIT: the kernel knows the request above */
 };
