@@ -242,7 +242,7 @@ static void process(struct worker *w, int len)
 	struct fuse_buf request = { .mem = w->buffer.bytes, .size = (size_t)len };
 
 	raw_request_note(server, w->buffer.bytes, (size_t)len);
-	if (++w->streak >= BACKLOG_STREAK && more_waiting(loop))
+	if (++w->streak >= BACKLOG_STREAK && !w->follow.following && more_waiting(loop))
 		wake_one(w, true);
 	if (loop->leader == w)
 		lead(w, raw_request_current());
