@@ -138,6 +138,21 @@ UEXT4_API int uext4_node_rename(struct uext4_fs *fs, const struct uext4_cred *cr
 /* For a caller who caches what he reads: what is not in memory is read into his, and not kept. All of iov may be written to. */
 #define UEXT4_READ_UNCACHED 0x1u
 UEXT4_API ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos, uint32_t flags);
+/**
+ * uext4_node_splice_read() - a range of a file into a pipe without copying it
+ * @pos, @len_bytes: the range
+ * @pipe_fd:  the writing end of a pipe; it is not waited for, so there has to be room for the range: a slot for each page of the image
+ * @deliver:  called once the whole range is in the pipe: takes it out, and returns what this function is to return. The
+ *            blocks stay this file's until then. It must not call back into the file system
+ * @arg:      for @deliver
+ *
+ * For servers that hand on what they read. All or nothing: images whose bytes are in no memory that can be shared, and
+ * ranges that are in part cached, sparse, not written or past the end give -EOPNOTSUPP, and uext4_node_readv() reads them.
+ *
+ * Return: @deliver's; -EOPNOTSUPP; -EAGAIN (no room in the pipe); -EINVAL, -EISDIR, -EIO, -EUCLEAN, -ENOMEM. Where
+ *         @deliver was not called, the pipe may hold a part of the range
+ */
+UEXT4_API int uext4_node_splice_read(struct uext4_fs *fs, uext4_ino ino, off_t pos, size_t len_bytes, int pipe_fd, int (*deliver)(void *arg), void *arg);
 #define UEXT4_WRITE_APPEND 0x1u
 #define UEXT4_WRITE_DSYNC  0x2u
 #define UEXT4_WRITE_SYNC   0x4u

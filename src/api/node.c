@@ -237,6 +237,19 @@ ssize_t uext4_node_readv(struct uext4_fs *fs, uext4_ino ino, const struct iovec 
 	return done;
 }
 
+int uext4_node_splice_read(struct uext4_fs *fs, uext4_ino ino, off_t pos, size_t len_bytes, int pipe_fd,
+			   int (*deliver)(void *arg), void *arg)
+{
+	struct inode *inode;
+	int err = vfs_node_get(fs->vfs, ino, &inode);
+
+	if (err)
+		return err;
+	err = vfs_splice_read(inode, pos, len_bytes, pipe_fd, deliver, arg);
+	icache_put(inode);
+	return err;
+}
+
 ssize_t uext4_node_writev(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos,
 			  uint32_t flags)
 {

@@ -114,6 +114,22 @@ int block_rwv(struct block_device *dev, enum bio_op op, uint64_t pos_bytes, stru
 	return block_run(&bio);
 }
 
+ssize_t block_splice(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes, int pipe_fd)
+{
+	ssize_t moved;
+
+	if (!dev->ops->splice)
+		return -EOPNOTSUPP;
+	if (pos_bytes > dev->size_bytes || len_bytes > dev->size_bytes - pos_bytes)
+		return -EIO;
+	moved = dev->ops->splice(dev, pos_bytes, len_bytes, pipe_fd);
+	if (moved > 0 && dev->counters) {
+		counter_add(dev->counters, CNT_DEVICE_READS, 1);
+		counter_add(dev->counters, CNT_DEVICE_BYTES_READ, moved);
+	}
+	return moved;
+}
+
 int block_read(struct block_device *dev, uint64_t pos_bytes, void *buf, size_t len_bytes)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len_bytes };

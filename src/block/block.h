@@ -56,6 +56,8 @@ struct block_device_ops {
 	int (*submit_sync)(struct block_device *dev, struct bio *bio);
 	/* Optional, memory-mapped devices: pointer to device bytes, or -EOPNOTSUPP. */
 	int (*direct_access)(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes, void **addr_out);
+	/* Optional: see block_splice(). Any position and length. */
+	ssize_t (*splice)(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes, int pipe_fd);
 	/* Optional: called before a batch and after it, so that submissions may go out in one system call. */
 	void (*plug)(struct block_device *dev);
 	void (*unplug)(struct block_device *dev);
@@ -92,6 +94,18 @@ int block_flush(struct block_device *dev);
 int block_discard(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes);
 int block_write_zeroes(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes);
 int block_close(struct block_device *dev);
+
+/**
+ * block_splice() - bytes of the device into a pipe, by reference to the memory that holds them
+ * @pos_bytes, @len_bytes: any; not only sectors
+ * @pipe_fd:   the writing end; a pipe without room does not block
+ *
+ * What is written to the device before the pipe is read may or may not show.
+ *
+ * Return: bytes moved, > 0, possibly short; -EOPNOTSUPP (the device's bytes are in no memory that could be
+ *         shared), -EAGAIN (no room), -EIO (past the end)
+ */
+ssize_t block_splice(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes, int pipe_fd);
 
 #define BLOCK_OPEN_READ_ONLY 0x1u
 #define BLOCK_OPEN_BUFFERED  0x2u /* never O_DIRECT */

@@ -89,6 +89,7 @@ static const struct block_device_ops file_ops = {
 	.name = "file",
 	.submit = file_submit,
 	.submit_sync = file_submit_sync,
+	.splice = file_splice,
 	.plug = file_plug,
 	.unplug = file_unplug,
 	.close = file_close,

@@ -37,6 +37,9 @@ int file_rw_full(struct file_device *file, enum bio_op op, uint64_t pos_bytes, c
 		 uint64_t skip_bytes, uint64_t len_bytes, int rwf_flags);
 int file_datasync(struct file_device *file);
 
+/* file_splice.c: the device's splice */
+ssize_t file_splice(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes, int pipe_fd);
+
 /* file_bounce.c */
 bool file_bio_is_aligned(const struct file_device *file, const struct bio *bio);
 /* The same through aligned memory, for whatever O_DIRECT refuses. */

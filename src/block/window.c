@@ -48,6 +48,13 @@ static int window_direct_access(struct block_device *dev, uint64_t pos_bytes, ui
 	return win->lower->ops->direct_access(win->lower, win->start_bytes + pos_bytes, len_bytes, addr_out);
 }
 
+static ssize_t window_splice(struct block_device *dev, uint64_t pos_bytes, uint64_t len_bytes, int pipe_fd)
+{
+	struct window_device *win = window_of(dev);
+
+	return block_splice(win->lower, win->start_bytes + pos_bytes, len_bytes, pipe_fd);
+}
+
 static void window_plug(struct block_device *dev)
 {
 	block_plug(window_of(dev)->lower);
@@ -67,8 +74,8 @@ static int window_close(struct block_device *dev)
 	return err;
 }
 
-#define WINDOW_OPS_COMMON .name = "window", .submit = window_submit, .plug = window_plug, \
-			  .unplug = window_unplug, .close = window_close
+#define WINDOW_OPS_COMMON .name = "window", .submit = window_submit, .splice = window_splice, \
+			  .plug = window_plug, .unplug = window_unplug, .close = window_close
 
 /* A window offers what its lower device offers, so that callers see the truth in ops. */
 static const struct block_device_ops window_ops[2][2] = {

@@ -26,6 +26,15 @@ ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to, unsi
 	return n;
 }
 
+int file_splice_read(struct inode *inode, uint64_t pos, uint64_t len, int pipe_fd, int (*deliver)(void *arg), void *arg)
+{
+	int err = iomap_splice_read(&inode->mapping, pos, len, pipe_fd, deliver, arg, &file_iomap_ops);
+
+	if (!err && inode_needs_atime(inode))
+		inode_stamp_lazy(inode, TIME_ATIME);
+	return err;
+}
+
 /* ---- writing ---- */
 
 /* Mode bits that an unprivileged write takes away. */

@@ -13,6 +13,8 @@ extern const struct mapping_ops file_mapping_ops;   /* for inode_alloc() */
 #define FILE_READ_UNCACHED 0x1u  /* the caller keeps what he reads: what is not cached stays so (iomap_uncached_read()) */
 /* inode.rwsem not held by the caller; readers run without it. Updates atime lazily. */
 ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to, unsigned flags);
+/* The whole range by reference, or -EOPNOTSUPP: see iomap_splice_read(). Updates atime lazily. */
+int file_splice_read(struct inode *inode, uint64_t pos, uint64_t len, int pipe_fd, int (*deliver)(void *arg), void *arg);
 
 #define FILE_WRITE_APPEND 0x1u   /* at the end of the file, whatever pos says; *pos_out gets where */
 #define FILE_WRITE_DSYNC  0x2u   /* durable on return, with the size (O_DSYNC, O_SYNC) */

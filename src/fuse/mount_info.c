@@ -9,7 +9,7 @@
 
 #include "fuse/server.h"
 
-#define READAHEAD_KB "1024"
+#define READAHEAD_KB "512"
 
 /* mountinfo writes blanks and backslashes of names as \ooo. */
 static void unescape(char *text)

@@ -67,6 +67,7 @@ void raw_request_note(struct server *server, const void *bytes, size_t len_bytes
 	if (len_bytes < sizeof(*in))
 		return;
 	current.opcode = in->opcode;
+	current.unique = in->unique;
 	current.caller = in->pid;
 	current.bulk = carries_much(in->opcode, in + 1, len_bytes - sizeof(*in));
 	current.kill_priv = asks_to_kill_priv(in->opcode, in + 1, len_bytes - sizeof(*in));

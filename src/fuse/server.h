@@ -45,6 +45,7 @@ struct server {
 	_Atomic uint64_t full[SERVER_FULL_SLOTS]; /* [atomic] full.c: files whose writeback found no room; 0: none */
 	_Atomic uint64_t reads_empty;    /* [atomic] spins that found no request */
 	_Atomic uint64_t followed;       /* [atomic] requests answered on their caller's processor */
+	_Atomic uint64_t spliced;        /* [atomic] READs answered without copying */
 	_Atomic uint64_t handovers;      /* [atomic] a second worker took over from a blocked one */
 	char wait_name[64];              /* [const] abstract socket, without the leading NUL */
 	int wait_fd;                     /* [const] listening */
@@ -103,6 +104,7 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg, struct fu
 /* What libfuse does not pass on: read from the raw request before it is processed. */
 struct raw_request {
 	uint32_t opcode;
+	uint64_t unique;   /* names the request in its answer */
 	uint32_t caller;   /* thread id, 0: the kernel itself or one that we cannot see */
 	bool bulk;         /* READ, WRITE: of so much data that copying it outweighs a wake-up */
 	bool kill_priv;    /* WRITE, SETATTR: the kernel asks us to drop setuid, setgid, capabilities */
@@ -128,6 +130,14 @@ void request_buffer_free(struct request_buffer *buffer);
 
 /* A buffer of SERVER_MAX_WRITE_BYTES of this thread, aligned to pages; NULL: no memory. */
 void *worker_buffer(void);
+
+/* ---- splice.c ---- */
+
+/**
+ * splice_reply_read() - answer a READ without copying, if it is large and the file system can
+ * Return: has @req been answered? If not it is to be answered in the ordinary way
+ */
+bool splice_reply_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off);
 
 /* ---- full.c ---- */
 

@@ -14,9 +14,9 @@ static void server_json(struct server *server, FILE *out)
 	for (unsigned op = 0; op < SERVER_OPCODES; op++)
 		total += atomic_load_explicit(&server->requests[op], memory_order_relaxed);
 	fprintf(out, "\"fuse\":{\"requests\":%" PRIu64 ",\"empty_reads\":%" PRIu64 ",\"handovers\":%" PRIu64
-		",\"followed\":%" PRIu64, total,
+		",\"followed\":%" PRIu64 ",\"spliced\":%" PRIu64, total,
 		(uint64_t)atomic_load(&server->reads_empty), (uint64_t)atomic_load(&server->handovers),
-		(uint64_t)atomic_load(&server->followed));
+		(uint64_t)atomic_load(&server->followed), (uint64_t)atomic_load(&server->spliced));
 	for (unsigned op = 0; op < SERVER_OPCODES; op++) {
 		n = atomic_load_explicit(&server->requests[op], memory_order_relaxed);
 		if (n && opcode_name(op))

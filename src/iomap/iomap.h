@@ -67,6 +67,21 @@ ssize_t iomap_buffered_read(struct mapping *m, uint64_t pos_bytes, struct iov_cu
  */
 ssize_t iomap_uncached_read(struct mapping *m, uint64_t pos_bytes, struct iov_cursor *to, const struct iomap_ops *ops);
 
+/**
+ * iomap_splice_read() - a range of the file into a pipe by reference, then to where it is wanted
+ * @pipe_fd: the writing end of a pipe
+ * @deliver: empties the pipe, and returns what this function returns; no block of the range is given to anybody else
+ *           until then. It must not call back into the file
+ *
+ * All or nothing. Only for what the device alone holds: a range that is in part cached, not written, or past the end
+ * of the file is to be read by iomap_uncached_read().
+ *
+ * Context: holds invalidate_lock shared around @deliver.
+ * Return: @deliver's; -EOPNOTSUPP or an error of the device or the map, and the pipe may then hold a part of the range
+ */
+int iomap_splice_read(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, int pipe_fd, int (*deliver)(void *arg),
+		      void *arg, const struct iomap_ops *ops);
+
 /* Memory and where it goes, or comes from, on the device; whole sectors. */
 struct iomap_piece {
 	void *buf;

@@ -82,6 +82,11 @@ static inline ssize_t iomap_read_steps(struct mapping *m, uint64_t pos, struct i
 	return total ? (ssize_t)total : n < 0 ? n : 0;
 }
 
+/* ---- read_uncached.c ---- */
+
+/* Where the first folio in [pos, end) begins, or @end. A folio that covers @pos gives @pos. */
+uint64_t iomap_first_folio(struct mapping *m, uint64_t pos, uint64_t end);
+
 /* ---- readahead.c ---- */
 
 /*

@@ -21,8 +21,7 @@ struct gather {
 	uint64_t bytes;      /* of the file, from the start; zeros included */
 };
 
-/* Where the first folio in [pos, end) begins, or @end. A folio that covers @pos gives @pos. */
-static uint64_t first_folio(struct mapping *m, uint64_t pos, uint64_t end)
+uint64_t iomap_first_folio(struct mapping *m, uint64_t pos, uint64_t end)
 {
 	uint64_t index = pos >> PAGE_SHIFT_BITS, start;
 	struct folio *f;
@@ -89,7 +88,7 @@ static ssize_t read_bypassing(struct mapping *m, uint64_t pos, uint64_t want, st
 	int err;
 
 	rwsem_read_lock(&m->invalidate_lock);
-	end = first_folio(m, pos, pos + want);
+	end = iomap_first_folio(m, pos, pos + want);
 	err = gather_range(&g, m, pos, end, *to, ops);
 	if (!err && g.count)
 		err = iomap_transfer(m->dev, BIO_READ, g.pieces, g.count);

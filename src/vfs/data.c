@@ -51,6 +51,15 @@ ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, i
 	return file_read(inode, (uint64_t)pos, &cursor, flags);
 }
 
+int vfs_splice_read(struct inode *inode, int64_t pos, size_t len_bytes, int pipe_fd, int (*deliver)(void *arg), void *arg)
+{
+	int err = check_regular(inode);
+
+	if (!err && pos < 0)
+		err = -EINVAL;
+	return err ? err : file_splice_read(inode, (uint64_t)pos, len_bytes, pipe_fd, deliver, arg);
+}
+
 ssize_t vfs_writev(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags,
 		   uint64_t *pos_out)
 {

@@ -200,9 +200,10 @@ static int file_take_error(struct vfs_file *file)
 	return err;
 }
 
+/* A reader is told nothing: he did not ask, and what he saw would be kept from the writer who opens the file to sync it. */
 int vfs_file_close(struct vfs_file *file)
 {
-	int err = file_take_error(file);
+	int err = opens_for_write(file->flags) ? file_take_error(file) : 0;
 
 	atomic_fetch_sub_explicit(&file->vfs->open_files, 1, memory_order_relaxed);
 	mutex_exit(&file->pos_lock);

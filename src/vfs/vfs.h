@@ -116,6 +116,8 @@ int vfs_rename(struct vfs *vfs, const struct vfs_cred *cred, const struct vfs_re
 int vfs_readlink(struct inode *inode, char *buf, size_t buf_bytes, size_t *len_out);
 /* @flags: FILE_READ_*. */
 ssize_t vfs_readv(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags);
+/* See iomap_splice_read(). */
+int vfs_splice_read(struct inode *inode, int64_t pos, size_t len_bytes, int pipe_fd, int (*deliver)(void *arg), void *arg);
 /* @flags: FILE_WRITE_*. *pos_out (may be NULL): where it went. */
 ssize_t vfs_writev(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags,
 		   uint64_t *pos_out);

@@ -2,8 +2,10 @@
 /* image.c - images for tests */
 #include "image.h"
 
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,16 +34,31 @@ int image_run(const struct image *img, const char *command)
 	return system(text);
 }
 
-void image_make(struct image *img, const char *mke2fs_options, unsigned megabytes)
+static void make_in(struct image *img, const char *dir, const char *mke2fs_options, unsigned megabytes)
 {
 	char command[512];
 
 	*img = (struct image){ 0 };
-	strcpy(img->dir, "/tmp/uext4-test-XXXXXX");
+	snprintf(img->dir, sizeof(img->dir), "%s/uext4-test-XXXXXX", dir);
 	assert_non_null(mkdtemp(img->dir));
 	sprintf(img->path, "%s/image", img->dir);
 	snprintf(command, sizeof(command), "PATH=$PATH:/usr/sbin:/sbin mke2fs -q -F %s @ %uM >/dev/null 2>&1", mke2fs_options, megabytes);
 	assert_int_equal(image_run(img, command), 0);
+}
+
+void image_make(struct image *img, const char *mke2fs_options, unsigned megabytes)
+{
+	make_in(img, "/tmp", mke2fs_options, megabytes);
+}
+
+bool image_make_in_memory(struct image *img, const char *mke2fs_options, unsigned megabytes)
+{
+	struct statfs sfs;
+
+	if (statfs("/dev/shm", &sfs) || sfs.f_type != TMPFS_MAGIC || access("/dev/shm", W_OK))
+		return false;
+	make_in(img, "/dev/shm", mke2fs_options, megabytes);
+	return true;
 }
 
 /* From any thread. */

@@ -16,6 +16,8 @@ struct image {
 
 /* Makes DIR/image of @megabytes with mke2fs and @mke2fs_options. */
 void image_make(struct image *img, const char *mke2fs_options, unsigned megabytes);
+/* The same in a file whose bytes are in memory (tmpfs). False: there is no tmpfs; nothing was made. */
+bool image_make_in_memory(struct image *img, const char *mke2fs_options, unsigned megabytes);
 /* Opens it with @options (may be NULL); the test fails if that fails. */
 void image_open(struct image *img, const char *options, bool check_permissions);
 /* The result of opening it. */

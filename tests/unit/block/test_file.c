@@ -227,6 +227,41 @@ static void writes_of_threads_that_exit_are_not_lost(void **state)
 	temp_image_remove(path);
 }
 
+/* Any position and length, through a window too; and no further than the device. */
+static void the_page_cache_of_a_file_can_be_shared(void **state)
+{
+	char *path = temp_image(DEV_BYTES), bytes[8192], want[8192];
+	struct block_device *dev, *window;
+	int fds[2];
+
+	assert_int_equal(block_open_file(path, BLOCK_OPEN_BUFFERED, NULL, &dev), 0);
+	pattern_fill(want, sizeof(want), 4);
+	assert_int_equal(block_write(dev, 65536, want, sizeof(want), 0), 0);
+	assert_int_equal(block_open_window(dev, 65536, 65536, &window), 0);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(block_splice(window, 0, sizeof(want), fds[1]), sizeof(want));
+	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), sizeof(want));
+	assert_memory_equal(bytes, want, sizeof(want));
+	assert_int_equal(block_splice(window, 4100, 7, fds[1]), 7);
+	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 7);
+	assert_memory_equal(bytes, want + 4100, 7);
+	assert_int_equal(block_splice(window, 65536 - 4, 5, fds[1]), -EIO);
+	assert_int_equal(block_splice(window, 1 << 20, 1, fds[1]), -EIO);
+	close(fds[0]);
+	close(fds[1]);
+	assert_int_equal(block_close(window), 0);
+	temp_image_remove(path);
+}
+
+static void what_has_no_page_cache_says_so(void **state)
+{
+	struct block_device *dev;
+
+	assert_int_equal(block_open_memory(DEV_BYTES, NULL, &dev), 0);
+	assert_int_equal(block_splice(dev, 0, 1, -1), -EOPNOTSUPP);
+	assert_int_equal(block_close(dev), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +273,8 @@ int main(void)
 		cmocka_unit_test(an_image_of_odd_size_is_used_to_its_end),
 		cmocka_unit_test(every_way_to_the_file_sees_the_same_bytes),
 		cmocka_unit_test(writes_of_threads_that_exit_are_not_lost),
+		cmocka_unit_test(the_page_cache_of_a_file_can_be_shared),
+		cmocka_unit_test(what_has_no_page_cache_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
