@@ -204,5 +204,5 @@ int uext4_statfs(struct uext4_fs *fs, struct uext4_statfs *statfs_out)
 
 int uext4_sync(struct uext4_fs *fs)
 {
-	return fs_is_read_only(fs->vfs->fs) ? 0 : ext4_sync(fs->vfs->fs);
+	return ext4_sync(fs->vfs->fs);
 }
