@@ -207,6 +207,14 @@ static int bitmap_verify(struct ext4_fs *fs, struct ext4_group *g, const struct 
 	return err;
 }
 
+/* Twice, if need be: a group whose bitmap cannot be read is out of use until the next mount, and what is freed in it is lost. */
+static int bitmap_read(struct ext4_fs *fs, fsblk_t blk, struct buffer_head **bh_out)
+{
+	int err = buffer_read(fs->bc, blk, bh_out);
+
+	return err == -EIO ? buffer_read(fs->bc, blk, bh_out) : err;
+}
+
 static int bitmap_load_once(struct ext4_fs *fs, struct ext4_group *g, fsblk_t blk, const struct bitmap_kind *kind,
 			    struct buffer_head **bh_out)
 {
@@ -216,7 +224,7 @@ static int bitmap_load_once(struct ext4_fs *fs, struct ext4_group *g, fsblk_t bl
 	if (group_flags(g) & kind->uninit_flag)
 		err = buffer_get(fs->bc, blk, &bh);
 	else
-		err = buffer_read(fs->bc, blk, &bh);
+		err = bitmap_read(fs, blk, &bh);
 	if (err)
 		return err == -EIO ? FS_ERROR(fs, err, "group %u: cannot read the bitmap at %" PRIu64, g->group, blk) : err;
 	if (!buffer_test(bh, BH_VERIFIED))
