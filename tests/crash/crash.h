@@ -117,6 +117,7 @@ struct run {
 	struct block_device *record; /* holds the log */
 	struct block_device *late;   /* below it, or NULL */
 	bool shows_stale;            /* FORMAT_SHOWS_STALE */
+	const bool *lost;            /* by operation, count + 1: its error told that data is lost. NULL: none did */
 };
 
 /* The states that a cut before log entry @cut may leave: [first, last], in *done the last operation that had returned. */
@@ -136,6 +137,7 @@ struct format {
 
 #define FORMAT_TIGHT       0x1u
 #define FORMAT_SHOWS_STALE 0x2u /* C2 holds only for files that are alike in all states of the range */
+#define FORMAT_NO_JOURNAL  0x4u
 
 extern const struct format formats[];
 extern const unsigned format_count;

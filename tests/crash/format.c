@@ -43,12 +43,14 @@ static uint64_t size_of(const struct format *format)
 
 static int make_fs(const struct format *format, struct image *image)
 {
-	char words[512], *argv[MKFS_ARGS_MAX], *save = NULL;
+	char words[512], journal[32] = "", *argv[MKFS_ARGS_MAX], *save = NULL;
 	unsigned n = 0;
 
-	snprintf(words, sizeof(words), "mke2fs -q -F %s -b %u -J size=%u -N 256 -U 11111111-2222-3333-4444-555555555555 "
-		 "-E nodiscard,hash_seed=11111111-2222-3333-4444-555555555555 %s", format->mkfs, format->block_bytes,
-		 format->block_bytes / 1024, image->path);
+	if (!(format->flags & FORMAT_NO_JOURNAL))
+		snprintf(journal, sizeof(journal), "-J size=%u", format->block_bytes / 1024);
+	snprintf(words, sizeof(words), "mke2fs -q -F %s -b %u %s -N 256 -U 11111111-2222-3333-4444-555555555555 "
+		 "-E nodiscard,hash_seed=11111111-2222-3333-4444-555555555555 %s", format->mkfs, format->block_bytes, journal,
+		 image->path);
 	for (char *word = strtok_r(words, " ", &save); word && n + 1 < MKFS_ARGS_MAX; word = strtok_r(NULL, " ", &save))
 		argv[n++] = word;
 	argv[n] = NULL;
@@ -138,7 +140,7 @@ int base_prepare(const struct format *format, struct base *base)
 		return err;
 	image_use(&image, base);
 	err = fill_in_child(base, &image);
-	if (!err)
+	if (!err && !(format->flags & FORMAT_NO_JOURNAL))
 		err = find_log(base, &image);
 	if (!err)
 		err = hash_chunks(base);

@@ -106,11 +106,35 @@ static unsigned data_promised(const struct run *run, const struct state_node *fi
 	return 0;
 }
 
+static bool is_file_at(const struct state *s, const char *path, const struct state_node *file)
+{
+	const struct state_node *node = path ? state_find(s, path) : NULL;
+
+	return node && node->ino == file->ino && node->generation == file->generation;
+}
+
+/* Did an operation on the file, or a sync of all, fail and tell so that data is lost? */
+static bool loss_was_told(const struct run *run, const struct state_node *file)
+{
+	for (unsigned i = 1; run->lost && i <= run->workload.count; i++) {
+		const struct op *op = &run->workload.ops[i - 1];
+
+		if (!run->lost[i])
+			continue;
+		if (op->kind == OP_SYNC || op->kind == OP_UNMOUNT || op->kind == OP_HELD_APPEND || op->kind == OP_HOLD)
+			return true;
+		if (is_file_at(&run->states[i - 1], op->a, file) || is_file_at(&run->states[i], op->a, file))
+			return true;
+	}
+	return false;
+}
+
 /* The file as each state of the range has it; NULL where it is not there. */
 struct file_range {
 	const struct run *run;
 	unsigned first, last;
 	unsigned committed; /* the journal holds all operations up to this one */
+	bool told_lost;     /* zeros may stand for what was lost */
 	const struct state_node *at[WORKLOAD_OPS_MAX + 1];
 };
 
@@ -153,6 +177,8 @@ static bool cuts_block(const struct file_range *r, unsigned i, uint64_t off)
 
 static bool byte_allowed(const struct file_range *r, uint64_t off, uint8_t byte)
 {
+	if (!byte && r->told_lost)
+		return true;
 	for (unsigned i = r->last + 1; i-- > r->first;) {
 		if (byte_at(r->at[i], off) == byte || (!byte && cuts_block(r, i, off)))
 			return true;
@@ -216,7 +242,11 @@ static const char *check_data(const struct run *run, unsigned done, unsigned fir
 
 		if (!S_ISREG(got->mode))
 			continue;
-		r.first = data_promised(run, file, done);
+		r.told_lost = loss_was_told(run, file);
+		if (r.told_lost)
+			r.committed = 0;
+		else
+			r.first = data_promised(run, file, done);
 		for (unsigned k = r.first; k <= last; k++)
 			r.at[k] = find_file(&run->states[k], file);
 		wrong = check_file(&r, got);
