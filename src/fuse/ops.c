@@ -4,6 +4,10 @@
 
 #include "fuse/server.h"
 
+/*
+ * Without create: told so once, the kernel makes new files with MKNOD and opens them as all others, without a message; and
+ * with none there is at their closing.
+ */
 const struct fuse_lowlevel_ops server_ops = {
 	.init = op_init,
 	.lookup = op_lookup,
@@ -19,13 +23,11 @@ const struct fuse_lowlevel_ops server_ops = {
 	.symlink = op_symlink,
 	.rename = op_rename,
 	.link = op_link,
-	.create = op_create,
 	.open = op_open,
 	.opendir = op_opendir,
 	.read = op_read,
 	.write = op_write,
 	.flush = op_flush,
-	.release = op_release,
 	.fsync = op_fsync,
 	.fsyncdir = op_fsync,
 	.fallocate = op_fallocate,

@@ -246,27 +246,6 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *
 	reply_entry(req, err, &entry);
 }
 
-/* The kernel has looked the name up: it is free, or O_EXCL failed there. Opening itself needs nothing from us. */
-void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
-{
-	struct server *server = req_server(req);
-	struct fuse_entry_param param;
-	struct uext4_entry entry;
-	struct req_cred cred;
-	int err;
-
-	cred_with_groups(req, mode, &cred);
-	err = uext4_node_mknod(server->fs, &cred.cred, node_of(parent), name, S_IFREG | (mode & 07777), 0, &entry);
-	if (err) {
-		fuse_reply_err(req, -err);
-		return;
-	}
-	fi->keep_cache = 1;
-	entry_to_fuse(&entry, &param);
-	if (fuse_reply_create(req, &param, fi) == -ENOENT)
-		uext4_node_forget(server->fs, entry.ino, 1);
-}
-
 /* Answered once per mount: from then on the kernel opens files and directories without asking. */
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -278,13 +257,6 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	op_open(req, ino, fi);
-}
-
-void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	(void)ino;
-	(void)fi;
-	fuse_reply_err(req, 0);
 }
 
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
