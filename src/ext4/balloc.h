@@ -35,6 +35,9 @@ struct balloc_request {
 int balloc_alloc(struct handle *h, const struct balloc_request *req, fsblk_t *blk_out, uint32_t *len_out);
 #define BALLOC_CREDITS 3u /* bitmap, descriptor, superblock slack */
 
+/* Claims exactly [blk, blk + count), which lies in one group and is free. -EUCLEAN (it is not), -ENOSPC, -EIO ... */
+int balloc_claim(struct handle *h, struct ext4_fs *fs, fsblk_t blk, uint32_t count);
+
 #define BFREE_METADATA 0x1u /* revoke and forget the buffers over them */
 #define BFREE_VALIDATED 0x2u
 /**

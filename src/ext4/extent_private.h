@@ -147,6 +147,9 @@ int ext_set_state(struct handle *h, struct inode *inode, lblk_t *start, uint64_t
  */
 int ext_remove(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end);
 
+/* The same, but the blocks stay in use: they are another inode's now. */
+int ext_detach(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end);
+
 /**
  * ext_shift() - move the extents of the leaf around *from by @delta blocks (collapse and insert range)
  * @from: left shift (delta < 0): the leaf where *from lies, extents from there on; right shift: the last leaf before *from

@@ -89,8 +89,8 @@ static int split_entry(struct handle *h, struct ext_path *path, struct ext_exten
 	return ext_level_dirty(h, path->inode, leaf);
 }
 
-/* Frees [start, end) of the extent @e at pos. */
-static int remove_part(struct handle *h, struct ext_path *path, struct ext_extent *e, lblk_t start, uint64_t end)
+/* Takes [start, end) of the extent @e at pos off the map, and frees it or not. */
+static int remove_part(struct handle *h, struct ext_path *path, struct ext_extent *e, lblk_t start, uint64_t end, bool frees)
 {
 	struct inode *inode = path->inode;
 	fsblk_t blk = e->pblk + (start - e->lblk);
@@ -103,11 +103,14 @@ static int remove_part(struct handle *h, struct ext_path *path, struct ext_exten
 	if (err)
 		return err;
 	es_set(inode, &(struct es_extent){ start, (uint32_t)(end - start), 0, ES_HOLE });
-	return map_data_free(h, inode, blk, (uint32_t)(end - start));
+	if (frees)
+		return map_data_free(h, inode, blk, (uint32_t)(end - start));
+	inode_add_blocks(inode, -(int64_t)(end - start));
+	return 0;
 }
 
 /* One extent's part of [start, *end), the rightmost. As ext_remove(); *end becomes @start when nothing is left. */
-static int remove_step(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end)
+static int remove_step(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end, bool frees)
 {
 	struct ext_path path;
 	struct ext_level *leaf;
@@ -138,22 +141,32 @@ static int remove_step(struct handle *h, struct inode *inode, lblk_t start, uint
 	if (err)
 		goto put;
 	*end = start;
-	err = remove_part(h, &path, &e, start, stop);
+	err = remove_part(h, &path, &e, start, stop, frees);
 put:
 	ext_path_put(&path);
 	return err;
 }
 
-int ext_remove(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end)
+static int remove_steps(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end, bool frees)
 {
 	int err;
 
 	while (*end > start) {
-		err = remove_step(h, inode, start, end);
+		err = remove_step(h, inode, start, end, frees);
 		if (err)
 			return err;
 	}
 	return ext_collapse(h, inode);
+}
+
+int ext_remove(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end)
+{
+	return remove_steps(h, inode, start, end, true);
+}
+
+int ext_detach(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end)
+{
+	return remove_steps(h, inode, start, end, false);
 }
 
 int ext_split_at(struct handle *h, struct inode *inode, lblk_t lblk)

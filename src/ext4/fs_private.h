@@ -35,12 +35,14 @@ struct error_state {
 
 struct system_zone;  /* system_zone.c */
 struct journal_runs; /* journal_glue.c */
+struct fast_commit;  /* fast_commit.c */
 
 struct fs_private {
 	struct ext4_fs *fs;                   /* [const] */
 	struct error_state error;
 	struct system_zone *zone;             /* [const after mount] */
 	struct journal_runs *journal_runs;    /* [const after mount] where the journal inode's blocks are; NULL: none inside */
+	struct fast_commit *fast_commit;      /* [mount] what recovery found, until it is carried out; NULL: nothing */
 	uint64_t overhead_blocks;             /* [const] for statfs */
 	uint64_t root_reserved_blocks;        /* [const] s_r_blocks_count */
 	uint64_t spare_blocks;                /* [const] kept for metadata of unwritten extents, as Linux's s_resv_clusters */

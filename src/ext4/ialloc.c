@@ -258,6 +258,58 @@ static int claim_number(struct handle *h, struct ext4_fs *fs, const struct inode
 	return first_err ? first_err : -ENOSPC;
 }
 
+/* ---- a given number ---- */
+
+/* Not the lowest free one, maybe: table blocks before it that were never used must be written too (I2). */
+static int zero_skipped_blocks(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, uint32_t bit)
+{
+	uint32_t per_block = fs->block_bytes / fs->inode_bytes, first;
+	int err = 0;
+
+	if (!has_lazy_groups(fs))
+		return 0;
+	first = g->flags & EXT4_BG_INODE_UNINIT ? 0 : fs->inodes_per_group - g->itable_unused;
+	for (uint32_t b = round_up_to(first, per_block); b + per_block <= bit && !err; b += per_block)
+		err = h->credits > (int32_t)IALLOC_CREDITS ? zero_table_block(h, fs, g, b) : -ENOSPC;
+	return err;
+}
+
+static int claim_given_locked(struct handle *h, struct ext4_fs *fs, struct ext4_group *g, struct buffer_head *bh,
+			      const struct inode *inode)
+{
+	uint32_t bit = (inode->ino - 1) % fs->inodes_per_group, first_free = fs->ialloc->first_free[g->group];
+	int err;
+
+	if (g->bad)
+		return -EUCLEAN; /* reported when it was found */
+	if (bit_test(bh->data, bit) || !g->free_inodes)
+		return INODE_ERROR(inode, -EUCLEAN, 0, "claiming an inode that is in use");
+	err = zero_skipped_blocks(h, fs, g, bit);
+	if (!err)
+		err = claim_bit(h, fs, g, bh, bit, inode_is_dir(inode));
+	if (bit > first_free)
+		fs->ialloc->first_free[g->group] = first_free;
+	return err;
+}
+
+int ialloc_claim(struct handle *h, struct inode *inode)
+{
+	struct ext4_fs *fs = inode->fs;
+	struct ext4_group *g = &fs->groups[fs_group_of_ino(fs, inode->ino)];
+	struct buffer_head *bh;
+	int err = group_inode_bitmap(fs, g, &bh);
+
+	if (err)
+		return err;
+	err = lock_for_claim(fs, g);
+	if (!err) {
+		err = claim_given_locked(h, fs, g, bh, inode);
+		mutex_unlock(&g->lock);
+	}
+	buffer_put(bh);
+	return err;
+}
+
 /* ---- the new inode ---- */
 
 static uint32_t inherited_flags(const struct inode *dir, uint16_t mode)

@@ -19,6 +19,11 @@ void ialloc_exit(struct ext4_fs *fs);
  * Return: 0, -ENOSPC, -EIO, -EUCLEAN, -EROFS
  */
 int ialloc_new(struct handle *h, struct inode *dir, struct inode *inode);
+/*
+ * Claims the number that @inode has, as fast commits say; IALLOC_CREDITS and one for each table block never used before it.
+ * -EUCLEAN: it is in use.
+ */
+int ialloc_claim(struct handle *h, struct inode *inode);
 /* Clears the bit; the inode's table entry has been written with dtime/zero mode. @is_dir counts used_dirs. */
 int ialloc_free(struct handle *h, struct inode *inode);
 

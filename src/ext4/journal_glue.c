@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "block/overlay.h"
+#include "ext4/fast_commit.h"
 #include "ext4/fs_private.h"
 #include "ext4/inode.h"
 #include "ext4/map.h"
@@ -274,6 +275,7 @@ int journal_glue_recover(struct ext4_fs *fs)
 		.counters = fs->counters, .log = &fs->log, .barriers = fs->opt.barrier,
 		.async_commit = may_commit_async(fs), .commit_interval_ms = fs->opt.commit_interval_ms,
 		.max_batch_us = fs->opt.max_batch_us, .on_abort = error_on_journal_abort, .abort_arg = fs,
+		.fc_take = fast_commit_take, .fc_arg = fs,
 	};
 	int err, close_err;
 

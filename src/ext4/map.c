@@ -256,6 +256,10 @@ int map_data_alloc(struct handle *h, struct inode *inode, fsblk_t goal, struct m
 	struct balloc_request req = { .inode = inode, .lblk = a->lblk, .goal = goal, .len = a->len };
 	int err;
 
+	if (a->flags & MAP_CLAIMED) {
+		a->got = a->len;
+		return 0;
+	}
 	req.flags = a->flags & MAP_METADATA ? BALLOC_METADATA | BALLOC_ROOT : BALLOC_DATA;
 	if (a->reserved)
 		req.flags |= BALLOC_RESERVED;
@@ -420,6 +424,53 @@ void map_forget_delayed(struct inode *inode, lblk_t start, uint64_t end)
 		balloc_unreserve(inode->fs, delayed);
 }
 
+/* ---- fast commits ---- */
+
+static int ind_attach(struct handle *h, struct inode *inode, const struct ext_extent *e)
+{
+	struct map_alloc a = { .flags = MAP_CLAIMED };
+	int err = e->pblk + e->len - 1 > UINT32_MAX || e->unwritten ? -EUCLEAN : 0;
+
+	for (uint32_t done = 0; !err && done < e->len; done += a.got) {
+		a.lblk = e->lblk + done;
+		a.blk = e->pblk + done;
+		a.len = e->len - done;
+		err = ind_alloc(h, inode, &a);
+	}
+	return err;
+}
+
+int map_attach(struct handle *h, struct inode *inode, const struct ext_extent *e)
+{
+	struct es_extent es = { e->lblk, e->len, e->pblk, e->unwritten ? ES_UNWRITTEN : ES_WRITTEN };
+	int err;
+
+	rwsem_write_lock(&inode->map_sem);
+	map_seq_bump(inode);
+	err = inode_has_extents(inode) ? ext_insert(h, inode, e) : ind_attach(h, inode, e);
+	if (!err) {
+		es_set(inode, &es);
+		inode_add_blocks(inode, e->len);
+	}
+	map_seq_bump(inode);
+	rwsem_write_unlock(&inode->map_sem);
+	return err;
+}
+
+int map_detach(struct handle *h, struct inode *inode, lblk_t start, uint64_t end)
+{
+	int err = -EUCLEAN;
+
+	if (!inode_has_extents(inode))
+		return INODE_ERROR(inode, err, 0, "blocks of an indirect map cannot go to another inode");
+	rwsem_write_lock(&inode->map_sem);
+	map_seq_bump(inode);
+	err = ext_detach(h, inode, start, &end);
+	map_seq_bump(inode);
+	rwsem_write_unlock(&inode->map_sem);
+	return err;
+}
+
 /* One handle's worth of removal. As ext_remove(). */
 static int remove_some(struct handle *h, struct inode *inode, lblk_t start, uint64_t *end)
 {
@@ -432,6 +483,11 @@ static int remove_some(struct handle *h, struct inode *inode, lblk_t start, uint
 	err2 = inode_write_datasync(h, inode);
 	rwsem_write_unlock(&inode->map_sem);
 	return err < 0 || !err2 ? err : err2;
+}
+
+int map_remove_in(struct handle *h, struct inode *inode, lblk_t start, uint64_t end)
+{
+	return start < end ? remove_some(h, inode, start, &end) : 0;
 }
 
 int map_renew(struct handle *h, uint32_t credits, uint32_t revokes)

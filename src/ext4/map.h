@@ -58,6 +58,14 @@ int map_set_state(struct handle *h, struct inode *inode, lblk_t *start, uint64_t
  */
 int map_collapse(struct handle *h, struct inode *inode, lblk_t start, lblk_t end);
 int map_insert(struct handle *h, struct inode *inode, lblk_t start, uint32_t len);
+/*
+ * Fast commits; the caller writes the inode. Maps blocks that are claimed already where there is a hole; unmaps blocks that
+ * stay in use, as another inode gets them (1: no credits for it); unmaps and frees in this one handle (1: the same).
+ */
+struct ext_extent;
+int map_attach(struct handle *h, struct inode *inode, const struct ext_extent *e);
+int map_detach(struct handle *h, struct inode *inode, lblk_t start, uint64_t end);
+int map_remove_in(struct handle *h, struct inode *inode, lblk_t start, uint64_t end);
 /* Sees to it that @h may change @credits blocks and revoke @revokes more, in the same transaction if it has room. */
 int map_renew(struct handle *h, uint32_t credits, uint32_t revokes);
 /* Delayed blocks of [start, end) will never be written: they are a hole again and their reservation goes back. */

@@ -21,11 +21,13 @@ int map_data_free(struct handle *h, struct inode *inode, fsblk_t blk, uint32_t c
 /* Are there credits for freeing @count blocks and changing @nodes tree blocks? Asks for more. 0 yes, 1 no, negative errno. */
 int map_free_credits(struct handle *h, const struct inode *inode, uint32_t count, uint32_t nodes);
 
+#define MAP_CLAIMED 0x100u
+
 /* What map.c allocates for a hole. */
 struct map_alloc {
 	lblk_t lblk;
 	uint32_t len;
-	unsigned flags;     /* MAP_* */
+	unsigned flags;     /* MAP_*; MAP_CLAIMED: blk is given, and claimed */
 	bool reserved;      /* the blocks are delayed ones */
 	fsblk_t blk;        /* out */
 	uint32_t got;       /* out: blocks claimed from @blk on */

@@ -10,6 +10,7 @@
 #include "block/overlay.h"
 #include "ext4/balloc.h"
 #include "ext4/es.h"
+#include "ext4/fast_commit.h"
 #include "ext4/features.h"
 #include "ext4/fs_private.h"
 #include "ext4/group_private.h"
@@ -389,9 +390,13 @@ static int mount_steps(struct ext4_fs *fs)
 	resolve_options(fs);
 	err = load_layout(fs);
 	if (!err)
+		err = fast_commit_prepare(fs);
+	if (!err)
 		err = journal_glue_start(fs);
 	if (!err)
 		err = start_parts(fs);
+	if (!err)
+		err = fast_commit_apply(fs);
 	if (!err)
 		err = check_root(fs);
 	if (!err && !fs_is_read_only(fs))

@@ -125,6 +125,55 @@ int orphan_del(struct handle *h, struct inode *inode)
 	return err;
 }
 
+/* ---- fast commits ---- */
+
+/* @ino, 0: the superblock. */
+static int list_relink(struct handle *h, struct ext4_fs *fs, ino_num ino, ino_num next)
+{
+	struct inode *inode;
+	int err;
+
+	if (!ino) {
+		mutex_lock(&fs->orphan_lock);
+		err = list_head_set(h, fs, next);
+		mutex_unlock(&fs->orphan_lock);
+		return err;
+	}
+	inode = inode_alloc(fs);
+	if (!inode)
+		return -ENOMEM;
+	err = inode_load(fs, ino, true, inode);
+	if (!err)
+		err = list_link_set(h, inode, next);
+	inode_free(inode);
+	return err;
+}
+
+int orphans_drop(struct handle *h, struct ext4_fs *fs, const ino_num *list, size_t count,
+		 bool (*is_gone)(void *arg, ino_num ino), void *arg)
+{
+	ino_num left = 0; /* the last one that stays */
+	bool skipped = false;
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		if (is_gone(arg, list[i])) {
+			skipped = true;
+			continue;
+		}
+		if (skipped)
+			err = list_relink(h, fs, left, list[i]);
+		skipped = false;
+		left = list[i];
+	}
+	if (skipped && !err)
+		err = list_relink(h, fs, left, 0);
+	for (uint32_t slot = 0; !err && slot < orphan_file_slots(fs->orphans); slot++)
+		if (orphan_file_slot(fs->orphans, slot) && is_gone(arg, orphan_file_slot(fs->orphans, slot)))
+			err = orphan_file_clear_slot(h, fs, slot);
+	return err;
+}
+
 /* ---- at mount ---- */
 
 /* A crash may have come between the new size and the zeroing of the last block's tail. */

@@ -6,6 +6,7 @@
 
 #include "ext4/balloc.h"
 #include "ext4/es.h"
+#include "ext4/fast_commit.h"
 #include "ext4/fs_private.h"
 #include "ext4/group.h"
 #include "ext4/ialloc.h"
@@ -126,6 +127,7 @@ static int stop_writing(struct ext4_fs *fs)
 
 static void free_parts(struct ext4_fs *fs)
 {
+	fast_commit_free(fs);
 	orphan_exit(fs);
 	ialloc_exit(fs);
 	balloc_exit(fs);

@@ -15,6 +15,7 @@
  * J2  A changed metadata block is written home only after its transaction's commit block is durable.
  * J3  A block revoked in transaction T is not replayed from any transaction <= T.
  * J4  The log tail moves past T only after T's blocks are home and the device was flushed.
+ * J8  Fast commits of transaction T count until T itself, which then holds what they say, is durable.
  */
 
 struct journal;
@@ -45,12 +46,8 @@ struct journal_recovery_info {
 	bool needed;          /* the log was not empty */
 	tid_t first_tid, end_tid; /* [first, end) were replayed */
 	uint64_t transactions, blocks_replayed, revokes_seen, revokes_hit;
-	uint64_t fast_commits_replayed;
+	uint64_t fast_commits; /* handed to params.fc_take(), for the caller to carry out */
 };
-
-/* journal_params.fc_replay(): the kernel's numbers of its passes. */
-#define JOURNAL_FC_SCAN   0
-#define JOURNAL_FC_REPLAY 2
 
 struct journal_params {
 	struct block_device *log_dev;      /* where the log lies (file system's device, or an external journal) */
@@ -73,12 +70,11 @@ struct journal_params {
 	void (*on_abort)(void *arg, int err);
 	void *abort_arg;
 	/*
-	 * Fast-commit replay: one TLV area of a transaction; NULL: images with fast commits to replay give -EOPNOTSUPP.
-	 * @block is the area's block @index; those behind the last valid tail are not shown, records behind it do not
-	 * count. @pass is JOURNAL_FC_SCAN before anything is written, then JOURNAL_FC_REPLAY once the log's blocks are
-	 * home; each goes over all blocks. @tid is that of the tails which count. 0 or a negative errno, which fails recovery.
+	 * Takes the fast commits that wait in the log, block after block, before anything is written; NULL: such logs give
+	 * -EOPNOTSUPP. @block is the area's block @index, of which @len_bytes count: the last one is cut behind the last
+	 * valid tail. 0 or a negative errno, which fails recovery. See journal_fast_commits_pending().
 	 */
-	int (*fc_replay)(void *arg, const uint8_t *block, uint32_t len_bytes, uint32_t index, tid_t tid, int pass);
+	int (*fc_take)(void *arg, const uint8_t *block, uint32_t len_bytes, uint32_t index);
 	void *fc_arg;
 };
 
@@ -99,10 +95,22 @@ bool journal_needs_recovery(const struct journal *j);
  * With params.read_only nothing is written: *info_out says what a replay would do.
  *
  * Return: 0; -EBADMSG (a committed transaction or one of its blocks has a wrong checksum), -EUCLEAN (a block number or
- *         a revoke record makes no sense), -EOPNOTSUPP (fast commits), -EIO, -ENOMEM. The log stays as it was in each
+ *         a revoke record makes no sense), -EOPNOTSUPP (fast commits that nobody takes, or with unknown records), -EIO,
+ *         -ENOMEM, what params.fc_take() returned. The log stays as it was in each
  *         case, also when some blocks are home already, so that recovery can be repeated.
  */
 int journal_recover(struct journal *j, struct journal_recovery_info *info_out);
+/**
+ * journal_fast_commits_pending() - has recovery found fast commits that are to be carried out yet?
+ *
+ * If so the blocks of the log are home, but the log on disk still says that the fast commits count. What they say must
+ * become the journal's first transaction, all of it: one handle, started before any other, of up to journal_max_credits()
+ * (nearly the whole log, for this once). Its commit takes the fast commits' place in one step, so that a crash before it
+ * leaves everything as recovery found it (J8). Call journal_fast_commits_done() then. Abort the journal if it cannot be done.
+ */
+bool journal_fast_commits_pending(const struct journal *j);
+/* The handle has stopped: commits it, brings it home and empties the log. 0, or why the journal aborted. */
+int journal_fast_commits_done(struct journal *j);
 /* Starts the commit thread; from here handles may start. Sets the needed features (csum, 64bit, revoke) as given. */
 int journal_start_running(struct journal *j, bool csum_v3, bool is_64bit);
 /* Commits, checkpoints everything, marks the log empty, stops the threads, frees. First error; -EROFS.. if aborted. */

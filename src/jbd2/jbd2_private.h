@@ -125,7 +125,7 @@ struct journal {
 	struct log_map map;                     /* log blocks [first, maxlen): the log proper and the fast-commit area */
 	fsblk_t super_blk;                      /* of log block 0 on log_dev */
 	uint32_t first, end;                    /* the log proper: it wraps from end to first */
-	uint32_t maxlen;                        /* [end, maxlen) is the fast-commit area */
+	uint32_t maxlen;                        /* [end, maxlen) is set aside for fast commits */
 	uint32_t log_blocks;                    /* usable ones: end - first - 1, so that full and empty differ */
 	uint32_t tags_per_desc;                 /* blocks that one descriptor covers */
 	uint32_t grant_blocks;                  /* log blocks set aside for a running transaction: a quarter */
@@ -137,6 +137,9 @@ struct journal {
 	struct journal_superblock *super;       /* [super_lock] = super_block */
 	bool super_says_empty;                  /* [super_lock] s_start is 0 on disk */
 	int disk_errno;                         /* [super_lock] s_errno at open, negative */
+	bool fc_pending;                        /* [owner thread] fast commits of fc_tid are not carried out yet (J8) */
+	tid_t fc_tid;                           /* [const once recovered] */
+	tid_t fc_seen_tid;                      /* [const once recovered] the highest that a block of the log may carry */
 
 	struct mutex state_lock __attribute__((aligned(64))); /* RANK_JOURNAL_STATE */
 	struct transaction *committing;         /* [state_lock] */
@@ -205,6 +208,10 @@ int journal_super_set_features(struct journal *j, bool csum_v3, bool is_64bit);
  */
 int journal_super_write_tail(struct journal *j, uint32_t start, tid_t tid);
 int journal_super_write_errno(struct journal *j, int err); /* 0 or negative; super_lock held */
+/* Of the log, for one transaction: two may be alive and reservations held while the rest is being checkpointed. */
+#define JOURNAL_TRANSACTION_SHARE 4u
+/* How many log blocks a transaction gets from now on, and what follows from it. No transaction is running. */
+void journal_grant_set(struct journal *j, uint32_t blocks);
 /* After recovery: the log is empty and @next_tid is the first transaction to come. Takes super_lock. */
 int journal_super_reset(struct journal *j, tid_t next_tid);
 

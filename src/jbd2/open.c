@@ -114,7 +114,7 @@ int journal_error(const struct journal *j)
 static void log_init(struct journal *j)
 {
 	/* Blocks of a transaction that a crash cut off may carry s_sequence: begin with the one after it. */
-	j->next_tid = be32_get(j->super->s_sequence) + 1;
+	j->next_tid = j->fc_pending ? j->fc_tid : be32_get(j->super->s_sequence) + 1;
 	j->commit_request = j->next_tid - 1;
 	atomic_store(&j->committed_tid, j->next_tid - 1);
 	j->tail_tid = j->next_tid;
@@ -155,7 +155,7 @@ int journal_start_running(struct journal *j, bool csum_v3, bool is_64bit)
 		return 0;
 	if (j->params.read_only)
 		return -EROFS;
-	if (journal_needs_recovery(j)) {
+	if (journal_needs_recovery(j) && !j->fc_pending) {
 		log_print(j->params.log, LOG_ERROR, "journal: the log is not empty; it must be recovered first");
 		return -EUCLEAN;
 	}
@@ -176,6 +176,27 @@ int journal_start_running(struct journal *j, bool csum_v3, bool is_64bit)
 		return err;
 	}
 	j->threads_run = true;
+	return 0;
+}
+
+bool journal_fast_commits_pending(const struct journal *j)
+{
+	return j->fc_pending;
+}
+
+int journal_fast_commits_done(struct journal *j)
+{
+	int err = journal_checkpoint_all(j);
+
+	if (err)
+		return err;
+	mutex_lock(&j->state_lock);
+	UEXT4_ASSERT(!atomic_load(&j->running) && !j->committing);
+	j->fc_pending = false;
+	journal_grant_set(j, j->log_blocks / JOURNAL_TRANSACTION_SHARE);
+	if (tid_geq(j->fc_seen_tid, j->next_tid))
+		j->next_tid = j->fc_seen_tid + 1;
+	mutex_unlock(&j->state_lock);
 	return 0;
 }
 

@@ -9,6 +9,9 @@
  *
  * Then the device is flushed, and only then the superblock says that the log is empty (J4). So a crash at any point, or
  * an error, leaves a log from which recovery does the same once more: it never reads what it wrote.
+ *
+ * With fast commits on top the superblock is left as it is. They are handed to the file system before anything is written,
+ * which turns them into the first transaction of the new log; see journal_fast_commits_pending().
  */
 #include <errno.h>
 #include <string.h>
@@ -97,15 +100,19 @@ static int recovery_replay(struct recovery *r)
 	int err = replay_list_write(&r->blocks, j, &r->info->blocks_replayed);
 
 	if (!err)
-		err = fc_area_hand_over(j, &r->reader, r->span.end_tid, &r->fc, JOURNAL_FC_REPLAY);
-	if (!err)
-		r->info->fast_commits_replayed = r->fc.commits;
-	if (!err)
 		err = buffer_cache_sync(j->bc);
 	if (!err)
 		err = block_flush(buffer_cache_device(j->bc));
+	if (err)
+		return err;
+	if (r->fc.commits) {
+		j->fc_pending = true; /* J8: the log stays until they are carried out */
+		j->fc_tid = r->span.end_tid;
+		j->fc_seen_tid = r->span.last_seen_tid;
+		return 0;
+	}
 	/* Numbers that blocks behind the log's end may carry are not used again: they would look like its continuation. */
-	return err ? err : journal_super_reset(j, r->span.last_seen_tid);
+	return journal_super_reset(j, r->span.last_seen_tid);
 }
 
 static void recovery_report(const struct recovery *r)
@@ -114,10 +121,10 @@ static void recovery_report(const struct recovery *r)
 
 	log_print(r->j->params.log, LOG_INFO,
 		  "journal: recovery complete: transactions [%u, %u), %llu blocks replayed, "
-		  "%llu copies revoked by %llu records, %llu fast commits",
+		  "%llu copies revoked by %llu records, %llu fast commits to carry out",
 		  info->first_tid, info->end_tid, (unsigned long long)info->blocks_replayed,
 		  (unsigned long long)info->revokes_hit, (unsigned long long)info->revokes_seen,
-		  (unsigned long long)info->fast_commits_replayed);
+		  (unsigned long long)info->fast_commits);
 }
 
 static int recovery_run(struct recovery *r)
@@ -135,9 +142,12 @@ static int recovery_run(struct recovery *r)
 		err = replay_list_reduce(&r->blocks, j, &r->revokes, &r->info->revokes_hit);
 	if (!err)
 		err = fc_area_scan(j, &r->reader, r->span.end_tid, &r->fc);
-	if (err || j->params.read_only)
+	if (err)
 		return err;
-	err = fc_area_hand_over(j, &r->reader, r->span.end_tid, &r->fc, JOURNAL_FC_SCAN);
+	r->info->fast_commits = r->fc.commits;
+	if (j->params.read_only)
+		return 0;
+	err = fc_area_hand_over(j, &r->reader, &r->fc);
 	if (!err)
 		err = recovery_replay(r);
 	if (!err)

@@ -102,13 +102,13 @@ int replay_list_write(const struct replay_list *list, struct journal *j, uint64_
 /* What of the fast-commit area counts: whole blocks up to the one with the last valid tail. */
 struct fc_area {
 	uint32_t blocks;
+	uint32_t last_bytes;  /* of the last one: up to the end of that tail */
 	uint32_t commits;
 };
 
-/* Looks for fast commits on top of the transactions before @tid. -EOPNOTSUPP (unknown features), -EIO. */
+/* Looks for fast commits on top of the transactions before @tid. -EOPNOTSUPP (unknown features or records), -EIO. */
 int fc_area_scan(const struct journal *j, struct log_reader *reader, tid_t tid, struct fc_area *area_out);
-/* Hands the blocks to params.fc_replay in turn; its error. -EOPNOTSUPP, with a message, if there is none. */
-int fc_area_hand_over(const struct journal *j, struct log_reader *reader, tid_t tid, const struct fc_area *area,
-		      int pass);
+/* Hands the blocks to params.fc_take() in turn; its error. -EOPNOTSUPP, with a message, if there is none. */
+int fc_area_hand_over(const struct journal *j, struct log_reader *reader, const struct fc_area *area);
 
 #endif

@@ -11,8 +11,13 @@
 #define DESC_GROUP_BYTES (1u << 20)
 /* Blocks of 64 KiB still get a few to a group. */
 #define DESC_GROUP_MIN_BLOCKS 32u
-/* Of the log, for one transaction: two may be alive and reservations held while the rest is being checkpointed. */
-#define TRANSACTION_SHARE 4u
+
+void journal_grant_set(struct journal *j, uint32_t blocks)
+{
+	j->grant_blocks = blocks;
+	/* The inverse of log_blocks_for(). */
+	j->max_credits = (uint32_t)((uint64_t)(blocks - 2) * j->tags_per_desc / (j->tags_per_desc + 1));
+}
 
 /* What follows from the features. */
 static void super_derive(struct journal *j)
@@ -21,9 +26,10 @@ static void super_derive(struct journal *j)
 
 	journal_layout_init(&j->layout, j->super, j->params.block_bytes);
 	j->tags_per_desc = min_of(journal_tags_per_block(&j->layout), group - 1);
-	j->grant_blocks = j->log_blocks / TRANSACTION_SHARE;
-	/* The inverse of log_blocks_for(). */
-	j->max_credits = (uint32_t)((uint64_t)(j->grant_blocks - 2) * j->tags_per_desc / (j->tags_per_desc + 1));
+	journal_grant_set(j, j->log_blocks / JOURNAL_TRANSACTION_SHARE);
+	/* The first transaction has the log for itself: nothing of it may be left to a second. */
+	if (j->fc_pending)
+		journal_grant_set(j, j->log_blocks);
 }
 
 static int super_check(struct journal *j)
@@ -176,7 +182,14 @@ int journal_super_set_features(struct journal *j, bool csum_v3, bool is_64bit)
 	int err;
 
 	mutex_lock(&j->super_lock);
-	UEXT4_ASSERT(be32_get(sb->s_start) == 0); /* blocks in the log follow the features they were written with */
+	/* Blocks in the log follow the features they were written with. */
+	UEXT4_ASSERT(be32_get(sb->s_start) == 0 || j->fc_pending);
+	if (j->fc_pending) {
+		/* The log is empty, but not over: transaction fc_tid is to begin here (J8). */
+		sb->s_start = be32_make(j->first);
+		sb->s_sequence = be32_make(j->fc_tid);
+		sb->s_head = be32_make(0);
+	}
 	super_upgrade(sb);
 	compat = be32_get(sb->s_feature_compat) & ~JBD2_COMPAT_CHECKSUM;
 	incompat = be32_get(sb->s_feature_incompat) &
