@@ -3,7 +3,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all run check bench crash asan tsan install clean help
+.PHONY: all run check bench crash dirty asan tsan install clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -26,6 +26,10 @@ SEED ?= 1
 crash: all
 	@BUILD=$(BUILD) tests/crash/run --seconds $(SECONDS) --seed $(SEED)
 
+IMAGES ?= 200
+dirty: all
+	@BUILD=$(BUILD) tests/dirty/run --images $(IMAGES) --seed $(SEED)
+
 asan tsan:
 	@scripts/install-deps check
 	@scripts/setup-build build-$@
@@ -43,6 +47,7 @@ help:
 	@echo 'make check    every test that belongs to CI; needs about 20 minutes on two processors'
 	@echo 'make bench    the measurements; writes $(BUILD)/bench/report.html'
 	@echo 'make crash    explores crash states for SECONDS=60 from SEED=1 on'
+	@echo 'make dirty    IMAGES=200 that the kernel left in the middle of its work, from SEED=1 on; as root'
 	@echo 'make asan     a build with AddressSanitizer and UBSan in build-asan/'
 	@echo 'make tsan     a build with ThreadSanitizer in build-tsan/'
 	@echo 'make install  DESTDIR is honoured'

@@ -115,6 +115,8 @@ static int dir_apply(struct handle *h, struct fast_commit *fc, struct fc_inode *
 		err = dir_names(h, fc, n, false);
 	if (!err)
 		err = dir_names(h, fc, n, true);
+	if (!err && n->is_stale)
+		inode_stamp(n->inode, TIME_MTIME | TIME_CTIME);
 	return err ? err : inode_write(h, n->inode);
 }
 

@@ -7,6 +7,9 @@
  * more, which is why links are counted here: the last record of an inode says how many there are, names that come or go
  * after it add and take away. At 0 the inode is gone, and what is said of its number later is about another inode.
  *
+ * Of a directory whose names change there often is no record: its links follow from the subdirectories that come and go, and
+ * its times are those of the recovery.
+ *
  * What is said of an inode that is not known is passed over: it was made and removed again between two fast commits.
  */
 #include <errno.h>
@@ -163,7 +166,7 @@ static void inode_begin(struct fc_inode *n)
 	names_forget(n);
 	n->now.count = 0;
 	n->raw = NULL;
-	n->is_base = n->is_alive = n->unlinked = n->is_early = false;
+	n->is_base = n->is_alive = n->unlinked = n->is_early = n->is_stale = false;
 	n->links = 0;
 	n->parent = 0;
 }
@@ -187,7 +190,7 @@ static int take_inode(struct fast_commit *fc, const struct fc_record *r)
 	n->raw = raw;
 	n->raw_bytes = r->len_bytes - (uint32_t)sizeof(struct fc_inode_record);
 	n->is_alive = true;
-	n->unlinked = n->is_early = false;
+	n->unlinked = n->is_early = n->is_stale = false;
 	return 0;
 }
 
@@ -263,20 +266,32 @@ static int name_set(struct fast_commit *fc, struct fc_inode *dir, const struct n
 	return 0;
 }
 
-static void link_count(struct fc_inode *n, enum fc_tag tag, ino_num parent)
+/* A directory goes with its one name, and takes its ".." along. A count of 1 was given up (dir_nlink). */
+static void subdir_count(struct fc_inode *n, enum fc_tag tag, struct fc_inode *dir)
 {
-	if (!n->is_alive)
-		return;
 	if (tag == FC_UNLINK) {
-		/* A directory goes with its name. */
-		n->links = S_ISDIR(inode_mode(n)) || n->links == 0 ? 0 : n->links - 1;
-		n->unlinked = true;
+		n->links = 0;
+		dir->links -= dir->links > 2;
 		return;
 	}
-	if (tag == FC_LINK && !S_ISDIR(inode_mode(n)))
-		n->links++; /* the record in front of a FC_CREAT has counted it */
+	dir->links += dir->links > 1;
+	if (dir->links > EXT4_LINK_MAX)
+		dir->links = 1;
+	n->parent = dir->ino;
+}
+
+/* An inode that was made since, too, has its links counted in the record before FC_CREAT. */
+static void link_count(struct fc_inode *n, enum fc_tag tag, struct fc_inode *dir)
+{
+	if (!fc_inode_is_live(n))
+		return;
+	n->unlinked |= tag == FC_UNLINK;
 	if (S_ISDIR(inode_mode(n)))
-		n->parent = parent;
+		subdir_count(n, tag, dir);
+	else if (tag == FC_UNLINK)
+		n->links -= n->links > 0;
+	else
+		n->links += tag == FC_LINK;
 }
 
 static int take_dentry(struct fast_commit *fc, const struct fc_record *r)
@@ -293,12 +308,13 @@ static int take_dentry(struct fast_commit *fc, const struct fc_record *r)
 		err = fc_inode_get(fc, le32_get(d.fc_parent_ino), &dir);
 	if (err)
 		return err;
-	link_count(n, r->tag, dir->ino);
+	link_count(n, r->tag, dir);
 	if (!fc_inode_is_live(dir))
 		return 0;
 	if (!S_ISDIR(inode_mode(dir)))
 		return FS_ERROR(fc->fs, -EUCLEAN, "fast commits: name \"%.*s\" in inode #%u, which is no directory", name.len,
 				name.str, dir->ino);
+	dir->is_stale = true;
 	return name_set(fc, dir, &name, r->tag == FC_UNLINK ? 0 : n->ino);
 }
 

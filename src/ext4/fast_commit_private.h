@@ -50,6 +50,7 @@ struct fc_inode {
 	bool is_alive;               /* an inode is known, though it may have no links */
 	bool unlinked;               /* a name went since the last inode record */
 	bool is_early;               /* ranges came before the inode record of the inode they belong to */
+	bool is_stale;               /* of a directory: names came or went since its last inode record */
 	bool was_orphan;             /* the base inode is gone, and may be on the orphan list */
 	uint32_t links;
 	ino_num parent;              /* of a directory, where it was created; 0: as it was */

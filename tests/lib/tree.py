@@ -71,7 +71,7 @@ def describe(be, path, st, holes, times):
 
 
 def snapshot(be, holes=True, times=True, skip=("lost+found",)):
-    """{path: description}; hard links are told by the first name of the same inode."""
+    """{path: description}; hard links are told by the first name of the same inode, and asked for holes by that alone."""
     out, first = {}, {}
     todo = [b""]
     while todo:
@@ -81,9 +81,10 @@ def snapshot(be, holes=True, times=True, skip=("lost+found",)):
             if os.fsdecode(path) in skip:
                 continue
             st = be.lstat(path)
-            desc = describe(be, path, st, holes, times)
+            is_first = stat.S_ISDIR(st.mode) or first.setdefault(st.ino, path) == path
+            desc = describe(be, path, st, holes and is_first, times)
             if not stat.S_ISDIR(st.mode):
-                desc["same_as"] = first.setdefault(st.ino, path)
+                desc["same_as"] = first[st.ino]
             out[path] = desc
             if stat.S_ISDIR(st.mode):
                 todo.append(path)
