@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * commit.c - the commit thread: makes one transaction after the other durable
+ * commit.c - makes one transaction after the other durable
  *
  *   T_RUNNING --asked for, full or 5 s old--> T_LOCKED --last handle stopped--> T_FLUSH --its blocks are copied and
  *   written--> T_COMMIT --commit block durable, buffers refiled--> T_FINISHED
@@ -13,8 +13,12 @@
  * A crash before the commit block is durable leaves the log ending with the transaction before; after it, replay
  * finds this one. Waiters are woken as soon as the commit block is durable; refiling and callbacks follow.
  *
+ * One thread commits at a time. A lone fsync does it on its own thread: handing it over would cost two wake-ups, and on
+ * busy processors the wait for one of them, twice. Everything else is the commit thread's: what is asked for while
+ * another commit is under way, what is old, and what nobody waits for.
+ *
  * Group commit: fsyncs that come while a commit is under way all wait for the next one. If more threads took part
- * lately than wait now, the thread gives the others the time that a commit takes to join.
+ * lately than wait now, the commit thread gives the others the time that a commit takes to join.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,6 +33,7 @@
 
 #define DEFAULT_INTERVAL_MS 5000u
 #define DEFAULT_MAX_BATCH_US 15000u
+#define COMPANY_COMMITS 8u /* after a shared commit, this many lone ones make an fsync a lone one */
 
 /* ---- the blocks of the log ---- */
 
@@ -313,6 +318,7 @@ static void transaction_is_durable(struct journal *j, struct transaction *t, uin
 	j->head = end;
 	atomic_store_explicit(&j->committed_tid, t->tid, memory_order_release);
 	j->batch_target = t->waiters + (next ? next->waiters : 0);
+	j->company = j->batch_target > 1 ? COMPANY_COMMITS : j->company - !!j->company;
 	counter_add(j->counters, CNT_JOURNAL_COMMITS, 1);
 }
 
@@ -367,7 +373,41 @@ static void commit_transaction(struct journal *j, struct transaction *t)
 	transaction_put(t);
 }
 
+/* state_lock held, dropped meanwhile. Nobody else commits. */
+static void commit_alone(struct journal *j, struct transaction *t)
+{
+	UEXT4_ASSERT(!j->commit_busy);
+	j->commit_busy = true;
+	commit_transaction(j, t);
+	j->commit_busy = false;
+}
+
+int journal_commit_here(struct journal *j, struct transaction *t)
+{
+	int err;
+
+	lock_assert_held(&j->state_lock);
+	transaction_get(t);
+	t->waiters++;
+	if (tid_gt(t->tid, j->commit_request))
+		j->commit_request = t->tid;
+	commit_alone(j, t);
+	err = t->err;
+	transaction_put(t);
+	if (j->thread_waits)
+		cond_broadcast(&j->commit_wake);
+	return err;
+}
+
 /* ---- the thread ---- */
+
+/* state_lock held. Until the thread that commits now is done. */
+static void wait_for_turn(struct journal *j)
+{
+	j->thread_waits = true;
+	cond_wait(&j->commit_wake, &j->state_lock);
+	j->thread_waits = false;
+}
 
 /* state_lock held. */
 static bool is_due(struct journal *j, const struct transaction *t, uint64_t now_ns, uint64_t interval_ns)
@@ -405,8 +445,10 @@ void *journal_commit_thread(void *arg)
 
 		if (journal_error(j) && !j->abort_reported)
 			report_abort(j);
+		else if (j->commit_busy)
+			wait_for_turn(j);
 		else if (t && is_due(j, t, now_ns, interval_ns))
-			commit_transaction(j, t);
+			commit_alone(j, t);
 		else if (j->stop)
 			break;
 		else /* a transaction made while this sleeps is younger than the sleep, so it is in time for it */

@@ -9,7 +9,7 @@ void journal_request_commit(struct journal *j, tid_t tid)
 	lock_assert_held(&j->state_lock);
 	if (tid_gt(tid, j->commit_request)) {
 		j->commit_request = tid;
-		cond_signal(&j->commit_wake);
+		cond_broadcast(&j->commit_wake);
 	}
 }
 
@@ -61,7 +61,7 @@ static struct transaction *join_commit(struct journal *j, tid_t tid)
 		journal_request_commit(j, tid);
 		t->waiters++;
 		if (j->batching && t->waiters >= j->batch_target)
-			cond_signal(&j->commit_wake);
+			cond_broadcast(&j->commit_wake);
 	} else {
 		t = j->committing;
 		if (!t || t->tid != tid)
@@ -70,6 +70,12 @@ static struct transaction *join_commit(struct journal *j, tid_t tid)
 	}
 	transaction_get(t);
 	return t;
+}
+
+/* state_lock held. Is @t running, and nobody else about to commit or likely to join? */
+static bool should_commit_here(const struct journal *j, const struct transaction *t)
+{
+	return t && t == running_locked(j) && !j->commit_busy && !j->company;
 }
 
 /* Drops the reference. */
@@ -97,6 +103,14 @@ int journal_wait_commit(struct journal *j, tid_t tid, bool *flushed_out)
 	if (tid_geq(atomic_load_explicit(&j->committed_tid, memory_order_acquire), tid))
 		return 0;
 	mutex_lock(&j->state_lock);
+	t = running_locked(j);
+	if (t && t->tid == tid && should_commit_here(j, t)) {
+		err = journal_commit_here(j, t);
+		mutex_unlock(&j->state_lock);
+		if (!err && flushed_out)
+			*flushed_out = j->params.barriers;
+		return err;
+	}
 	t = join_commit(j, tid);
 	if (t)
 		will_flush = j->params.barriers && !t->flush_sent;
@@ -121,6 +135,12 @@ int journal_force_commit(struct journal *j)
 		return journal_error(j);
 	mutex_lock(&j->state_lock);
 	t = running_locked(j);
+	if (should_commit_here(j, t)) {
+		int err = journal_commit_here(j, t);
+
+		mutex_unlock(&j->state_lock);
+		return err;
+	}
 	if (!t)
 		t = j->committing;
 	if (t)

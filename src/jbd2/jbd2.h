@@ -159,7 +159,10 @@ int journal_forget(struct handle *h, struct buffer_head *bh);
 /* See style.md: forget + revoke record. @bh may be NULL; its reference passes to the callee in every case. */
 int journal_revoke(struct handle *h, fsblk_t blk, struct buffer_head *bh);
 
-/* Runs func once the handle's transaction is durable (err 0) or lost (err < 0), on the commit thread. */
+/*
+ * Runs func once the handle's transaction is durable (err 0) or lost (err < 0), on the thread that commits: the commit
+ * thread, or one in journal_wait_commit() or journal_force_commit(), with whatever locks that one holds.
+ */
 struct journal_callback {
 	struct list_head node;
 	void (*func)(struct journal_callback *cb, int err);

@@ -66,7 +66,7 @@ struct transaction {
 	struct list_head callbacks;     /* [lock] struct journal_callback */
 	struct revoke_table revokes;    /* [lock] */
 
-	enum transaction_state state;   /* [state_lock] written by the commit thread only */
+	enum transaction_state state;   /* [state_lock] written by who commits */
 	uint32_t grant;                 /* [state_lock] log blocks set aside for it (J5) */
 	uint32_t log_start;             /* [state_lock] first log block; 0 before T_COMMIT */
 	uint32_t waiters;               /* [state_lock] threads that wait for this commit */
@@ -74,7 +74,7 @@ struct transaction {
 	bool is_limited;                /* [state_lock] made for a reserved handle: ordinary ones have no grant yet */
 
 	_Atomic uint32_t pending;       /* [atomic] TXN_* */
-	int err;                        /* [commit thread], read by others once !TXN_PENDING */
+	int err;                        /* [who commits], read by others once !TXN_PENDING */
 	_Atomic uint32_t refs;          /* [atomic] the journal's, and one per waiter */
 
 	struct list_head cp_node;       /* [list_lock] on journal.checkpoint_list, oldest first */
@@ -90,7 +90,7 @@ struct transaction {
 #define JH_SLOT_MASK 0xffu
 #define JH_NEXT_SHIFT 8
 /* Of the owning transaction only. */
-#define JH_COPIED   0x10000u    /* the commit thread has its copy: nothing to freeze any more (J6) */
+#define JH_COPIED   0x10000u    /* the log has its copy: nothing to freeze any more (J6) */
 #define JH_WAS_DIRTY 0x20000u   /* BH_DIRTY was moved to BH_JBDDIRTY at first access; goes back if nothing changed */
 
 /* A buffer's place in the journal. Exists while a transaction or a checkpoint list has the buffer. */
@@ -154,11 +154,14 @@ struct journal {
 	uint32_t reserved_blocks;               /* [state_lock] of log_granted, held by journal_reserve() */
 	uint32_t barrier;                       /* [state_lock] journal_lock_updates() depth: no new transaction */
 	uint32_t room_waiters;                  /* [state_lock] threads that wait for log space */
-	bool batching;                          /* [state_lock] the commit thread gathers fsyncs */
+	bool commit_busy;                       /* [state_lock] some thread commits */
+	bool thread_waits;                      /* [state_lock] the commit thread, for that one to be done */
+	bool batching;                          /* [state_lock] the committer gathers fsyncs */
 	uint32_t batch_target;                  /* [state_lock] waiters it hopes for */
+	uint32_t company;                       /* [state_lock] > 0: fsyncs shared a commit lately */
 	bool stop;                              /* [state_lock] the threads are to end */
 	bool abort_reported;                    /* [state_lock] s_errno was written, or could not be */
-	struct cond commit_wake;                /* the commit thread waits for work, updates or data */
+	struct cond commit_wake;                /* the commit thread waits for work; who commits, for updates or data */
 	struct cond transition;                 /* running, committing or barrier changed; log space came free */
 	struct cond checkpoint_wake;            /* the checkpoint thread waits for work */
 	struct cond checkpoint_done;
@@ -168,8 +171,8 @@ struct journal {
 	struct mutex list_lock;                 /* RANK_JOURNAL_LIST */
 	struct list_head checkpoint_list;       /* [list_lock] transactions with blocks not home yet, oldest first */
 
-	uint64_t commit_ns;                     /* [commit thread] moving average of a commit's duration */
-	struct log_writer *writer;              /* [commit thread] */
+	uint64_t commit_ns;                     /* [who commits] moving average of a commit's duration */
+	struct log_writer *writer;              /* [who commits] */
 	struct buffer_head **gathered;          /* [checkpoint thread] */
 	pthread_t commit_thread, checkpoint_thread;
 	bool threads_run;                       /* [const] once running */
@@ -226,7 +229,7 @@ void transaction_put(struct transaction *t);
 void transaction_check(const struct transaction *t);
 /* Gives back @blocks of the reservation and, with @ends_update, the handle's part; wakes a draining commit. */
 void transaction_release(struct transaction *t, uint32_t blocks, bool ends_update);
-/* Blocks new handles; then waits until none is open. state_lock held; commit thread. */
+/* Blocks new handles; then waits until none is open. state_lock held; who commits. */
 void transaction_lock_and_drain(struct transaction *t);
 
 /* state_lock held. Joins a handle of @blocks to @t unless it is locked or full. */
@@ -276,6 +279,8 @@ void revoke_table_exit(struct revoke_table *table);
 /* ---- commit.c ---- */
 
 void *journal_commit_thread(void *arg);
+/* state_lock held, dropped meanwhile. Commits the running transaction @t on this thread; nobody else does. Its error. */
+int journal_commit_here(struct journal *j, struct transaction *t);
 /* state_lock held. Asks for the commit of @tid. */
 void journal_request_commit(struct journal *j, tid_t tid);
 

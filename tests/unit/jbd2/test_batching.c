@@ -80,6 +80,64 @@ static void lone_fsync_costs_one_flush(void **state)
 	assert_int_equal(toy_close(&toy), 0);
 }
 
+struct placed_callback {
+	struct journal_callback cb;
+	pthread_t where;
+	bool ran;
+};
+
+static void note_place(struct journal_callback *cb, int err)
+{
+	struct placed_callback *p = container_of(cb, struct placed_callback, cb);
+
+	p->where = pthread_self();
+	p->ran = !err;
+}
+
+/* Commits by journal_wait_commit(): was it this thread that did it? */
+static bool commits_here(struct toy *toy)
+{
+	struct placed_callback p = { .cb.func = note_place };
+	struct handle h;
+
+	assert_int_equal(journal_start(toy->j, 1, 0, &h), 0);
+	assert_int_equal(toy_write(toy, &h, 1, 1), 0);
+	journal_add_callback(&h, &p.cb);
+	assert_int_equal(journal_stop(&h), 0);
+	assert_int_equal(journal_wait_commit(toy->j, h.tid, NULL), 0);
+	assert_int_equal(journal_checkpoint_all(toy->j), 0); /* callbacks follow the wake-up */
+	assert_true(p.ran);
+	return pthread_equal(p.where, pthread_self());
+}
+
+/* Goal: a lone fsync commits itself; one in company leaves it to the commit thread, which gathers; then alone again. */
+static void who_commits_depends_on_company(void **state)
+{
+	struct toy_options opt = options;
+	struct fsyncer f[4];
+	struct toy toy;
+	unsigned tries = 0;
+
+	opt.fault = true;
+	toy_open(&toy, &opt);
+	assert_true(commits_here(&toy));
+	assert_int_equal(fault_add_rule(toy.fault, &(struct fault_rule){
+		.ops = FAULT_OP(BIO_WRITE), .nth = 1, .action = FAULT_DELAY, .delay_ns = 3000000 }), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		f[i] = (struct fsyncer){ .toy = &toy, .n = i + 2, .rounds = 10 };
+		assert_int_equal(pthread_create(&f[i].thread, NULL, fsyncer_run, &f[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(f[i].thread, NULL);
+		assert_int_equal(f[i].err, 0);
+	}
+	assert_true(toy_count(&toy, CNT_JOURNAL_COMMITS) < 4 * 10);
+	while (!commits_here(&toy))
+		assert_true(++tries < 20);
+	assert_true(tries > 0);
+	assert_int_equal(toy_close(&toy), 0);
+}
+
 /* Goal: while updates are locked no transaction begins and the log is empty on disk; then life goes on. */
 static void locked_updates_keep_handles_out(void **state)
 {
@@ -189,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(concurrent_fsyncs_share_commits),
 		cmocka_unit_test(lone_fsync_costs_one_flush),
+		cmocka_unit_test(who_commits_depends_on_company),
 		cmocka_unit_test(locked_updates_keep_handles_out),
 		cmocka_unit_test(too_large_requests_are_refused),
 		cmocka_unit_test(unused_credits_return),
