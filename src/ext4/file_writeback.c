@@ -11,8 +11,9 @@
  *     writeback. The commit has no data to write (ORDER).
  * W3  I/O over written blocks below disksize takes no handle and no work item.
  * W4  What lies past disksize is written in the order of the file: by one pass at a time, which starts there if it was
- *     to start later, and passes no dirty folio by. So whatever was dirty before an ioend went out, and lies before
- *     it, went out before. A pass that stays below disksize meets no such data and needs no lock.
+ *     to start later, passes no dirty folio by, and ends where the file did when it began: an append behind it begins in a
+ *     folio that it may have passed. So whatever was dirty before an ioend went out, and lies before it, went out before.
+ *     A pass that stays below disksize meets no such data and needs no lock.
  * W5  Files with indirect maps have no unwritten state: their blocks are mapped, and disksize moved, with the I/O
  *     announced to the journal before the handle stops (journal_wait_begin()). The I/O goes out before the folio is
  *     unlocked (IOMAP_F_SUBMIT), so the commit that waits for it waits for the device alone. The ablation
@@ -234,6 +235,7 @@ static int ordered_pass(struct mapping *m, struct writeback_control *wbc)
 	mutex_lock(&inode->io.pass_lock);
 	wbc->ordered_from_bytes = file_disksize(inode);
 	wbc->start_bytes = min_of(wbc->start_bytes, wbc->ordered_from_bytes);
+	wbc->end_bytes = min_of(wbc->end_bytes, file_block_up(inode, inode_size(inode)));
 	err = iomap_writepages(m, wbc, &writeback_ops, inode->fs->counters);
 	mutex_unlock(&inode->io.pass_lock);
 	return err;
