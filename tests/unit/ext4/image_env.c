@@ -65,14 +65,25 @@ void image_create(struct image_env *env, const char *mke2fs_args, unsigned mib)
 	image_mount(env);
 }
 
-void image_mount(struct image_env *env)
+struct block_device *image_device(struct image_env *env)
 {
-	const struct log_sink log = { .func = log_line, .arg = env };
 	struct block_device *dev;
 
 	assert_int_equal(block_open_memory(env->size_bytes, env->bytes, &dev), 0);
+	return dev;
+}
+
+void image_mount_on(struct image_env *env, struct block_device *dev)
+{
+	const struct log_sink log = { .func = log_line, .arg = env };
+
 	assert_int_equal(ext4_mount(dev, &env->opt, &log, "test", &vfs_ops, NULL, &env->fs), 0);
 	env->root = image_load(env, EXT4_ROOT_INO);
+}
+
+void image_mount(struct image_env *env)
+{
+	image_mount_on(env, image_device(env));
 }
 
 void image_unmount(struct image_env *env)

@@ -30,6 +30,9 @@ bool image_tools_exist(void);
 /* @mke2fs_args: options only; the image has @mib MiB. Mounted. */
 void image_create(struct image_env *env, const char *mke2fs_args, unsigned mib);
 void image_mount(struct image_env *env);
+/* The same on a device of the test's over image_device(). */
+struct block_device *image_device(struct image_env *env);
+void image_mount_on(struct image_env *env, struct block_device *dev);
 void image_unmount(struct image_env *env);
 /* Unmounts, runs `e2fsck -fn`, and fails the test unless it is clean; stays unmounted. */
 void image_check(struct image_env *env);
