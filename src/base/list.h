@@ -71,15 +71,18 @@ static inline void list_splice_tail(struct list_head *from, struct list_head *to
 #define list_first(head, type, member) list_entry((head)->next, type, member)
 #define list_last(head, type, member)  list_entry((head)->prev, type, member)
 
-#define list_for_each(pos, head, member)                                                      \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head); \
-	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
+/* The node of @pos, which at the end of a walk is the head and no entry: not even its alignment may be taken for granted. */
+#define list_node(pos, member) ((struct list_head *)(void *)((char *)(pos) + offsetof(__typeof__(*(pos)), member)))
+
+#define list_for_each(pos, head, member)                                                                 \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member); list_node(pos, member) != (head); \
+	     pos = list_entry(list_node(pos, member)->next, __typeof__(*pos), member))
 
 /* The body may remove @pos from the list. */
-#define list_for_each_safe(pos, tmp, head, member)                              \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member),           \
-	    tmp = list_entry(pos->member.next, __typeof__(*pos), member);        \
-	     &pos->member != (head);                                             \
-	     pos = tmp, tmp = list_entry(tmp->member.next, __typeof__(*tmp), member))
+#define list_for_each_safe(pos, tmp, head, member)                                      \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member),                  \
+	    tmp = list_entry(list_node(pos, member)->next, __typeof__(*pos), member);   \
+	     list_node(pos, member) != (head);                                          \
+	     pos = tmp, tmp = list_entry(list_node(tmp, member)->next, __typeof__(*tmp), member))
 
 #endif

@@ -75,7 +75,7 @@ int fc_ranges_remove(struct fc_ranges *r, uint64_t start, uint64_t end)
 
 	if (!err)
 		err = ranges_split(r, end, &after);
-	if (err)
+	if (err || first == after)
 		return err;
 	memmove(&r->at[first], &r->at[after], (r->count - after) * sizeof(r->at[0]));
 	r->count -= after - first;
