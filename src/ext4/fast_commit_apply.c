@@ -240,8 +240,8 @@ int fast_commit_apply(struct ext4_fs *fs)
 		log_print(&fs->log, LOG_ERROR, "%s: fast commits cannot be carried out: %s", fs->name, strerror(-err));
 	else
 		log_print(&fs->log, LOG_INFO,
-			  "%s: fast commits carried out: %zu records, %zu inodes of which %zu freed, %zu names added, %zu removed",
-			  fs->name, fc->record_count, fc->inode_count, fc->inodes_gone, fc->names_set, fc->names_removed);
+			  "%s: fast commits carried out: %zu records, %zu inodes of which %zu freed, "
+			  "%zu names added, %zu removed", fs->name, fc->record_count, fc->inode_count, fc->inodes_gone, fc->names_set, fc->names_removed);
 	fast_commit_free(fs);
 	return err;
 }

@@ -103,8 +103,8 @@ uint32_t fc_runs_piece(const struct fc_runs *runs, fsblk_t blk, uint32_t len, bo
  * Where two maps differ, piece by piece: from *lblk on the next piece in which each of them has one mapping; a side
  * without has len 0 (and lblk set). False at the end.
  */
-bool fc_ranges_next_diff(const struct fc_ranges *old, const struct fc_ranges *now, uint64_t *lblk, struct ext_extent *old_out,
-			 struct ext_extent *now_out);
+bool fc_ranges_next_diff(const struct fc_ranges *old, const struct fc_ranges *now, uint64_t *lblk,
+			 struct ext_extent *old_out, struct ext_extent *now_out);
 
 /* ---- fast_commit_model.c ---- */
 /* The inode of the model; loads its base the first time. */

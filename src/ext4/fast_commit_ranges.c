@@ -139,8 +139,8 @@ static bool is_same(bool has_old, const struct ext_extent *old, bool has_now, co
 	return old->pblk == now->pblk && old->unwritten == now->unwritten;
 }
 
-bool fc_ranges_next_diff(const struct fc_ranges *old, const struct fc_ranges *now, uint64_t *lblk, struct ext_extent *old_out,
-			 struct ext_extent *now_out)
+bool fc_ranges_next_diff(const struct fc_ranges *old, const struct fc_ranges *now, uint64_t *lblk,
+			 struct ext_extent *old_out, struct ext_extent *now_out)
 {
 	while (*lblk < LBLK_END) {
 		bool has_old = fc_ranges_find(old, (lblk_t)*lblk, old_out);

@@ -70,7 +70,8 @@ static void room(struct area *a, uint32_t len)
 static void area_begin(struct image_env *env, struct area *a)
 {
 	static const uint8_t magic[] = { 0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 4 };
-	uint32_t block = 1024u << le32_get(super_of(env)->s_log_block_size), maxlen;
+	struct ext4_super_block *es = super_of(env);
+	uint32_t block = 1024u << le32_get(es->s_log_block_size), maxlen;
 	struct { le32 features, tid; } head = { le32_make(0), le32_make(TID) };
 	uint8_t *j = env->bytes;
 
@@ -87,8 +88,8 @@ static void area_begin(struct image_env *env, struct area *a)
 	if (get_be32(j + 0x28) & 0x18)
 		put_be32(j + 0xFC, crc32c(~0u, j, 1024));
 	memset(j + block, 0, (uint64_t)(maxlen - 1) * block);
-	super_of(env)->s_feature_incompat = le32_make(le32_get(super_of(env)->s_feature_incompat) | EXT4_FEATURE_INCOMPAT_RECOVER);
-	super_csum_set(super_of(env));
+	es->s_feature_incompat = le32_make(le32_get(es->s_feature_incompat) | EXT4_FEATURE_INCOMPAT_RECOVER);
+	super_csum_set(es);
 	record(a, FC_HEAD, &head, sizeof(head));
 }
 
@@ -108,8 +109,8 @@ static void tail(struct area *a)
 
 static void add_range(struct area *a, ino_num ino, lblk_t lblk, uint32_t raw_len, fsblk_t blk)
 {
-	struct fc_add_range r = { le32_make(ino), { le32_make(lblk), le16_make((uint16_t)raw_len), le16_make((uint16_t)(blk >> 32)),
-						     le32_make((uint32_t)blk) } };
+	struct fc_add_range r = { le32_make(ino), { le32_make(lblk), le16_make((uint16_t)raw_len),
+						     le16_make((uint16_t)(blk >> 32)), le32_make((uint32_t)blk) } };
 
 	room(a, sizeof(r));
 	record(a, FC_ADD_RANGE, &r, sizeof(r));
