@@ -18,7 +18,7 @@ int fast_commit_take(void *fs, const uint8_t *block, uint32_t len_bytes, uint32_
 /**
  * fast_commit_prepare() - what the records come to, compared with the file system as the log left it
  * Groups and the system zone are loaded. Only reads. Without records nothing happens.
- * Return: 0; -EUCLEAN, -EBADMSG (reported), -EIO, -ENOMEM
+ * Return: 0; -EUCLEAN, -EBADMSG (reported), -EOPNOTSUPP (bigalloc), -EIO, -ENOMEM
  */
 int fast_commit_prepare(struct ext4_fs *fs);
 

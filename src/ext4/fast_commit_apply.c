@@ -222,6 +222,10 @@ int fast_commit_prepare(struct ext4_fs *fs)
 
 	if (!fc)
 		return 0;
+	if (fs->cluster_bits) { /* such images are not written, and bits of their bitmaps are no blocks */
+		log_print(&fs->log, LOG_ERROR, "%s: fast commits on an image with bigalloc cannot be carried out", fs->name);
+		return -EOPNOTSUPP;
+	}
 	err = fc_model_build(fc);
 	return err ? err : fc_blocks_check(fc);
 }

@@ -643,6 +643,22 @@ static void wrong_records_are_refused_and_nothing_is_written(void **state)
 	image_destroy(&env);
 }
 
+static void bigalloc_is_refused(void **state)
+{
+	const struct look file = { S_IFREG | 0640, 1, 0, 11, NULL, false };
+	struct image_env env;
+	struct area a;
+
+	skip_without_tools();
+	image_create(&env, "-t ext4 -b 1024 -J size=4 -O fast_commit,bigalloc -C 4096", 64);
+	image_unmount(&env);
+	area_begin(&env, &a);
+	new_inode(&a, 12, &file, EXT4_ROOT_INO, "file");
+	tail(&a);
+	assert_int_equal(try_mount(&env, true, 0), -EOPNOTSUPP);
+	image_destroy(&env);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -653,6 +669,7 @@ int main(void)
 		cmocka_unit_test(many_extents_are_counted_with_their_tree),
 		cmocka_unit_test(file_without_extents_gets_its_map),
 		cmocka_unit_test(wrong_records_are_refused_and_nothing_is_written),
+		cmocka_unit_test(bigalloc_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
