@@ -11,7 +11,6 @@ struct writeback_control {
 	uint64_t start_bytes, end_bytes; /* half-open; UINT64_MAX: to the end. On return start is where it stopped */
 	bool wait_for_writeback;         /* data integrity: wait for folios already under writeback, skip nothing */
 	uint64_t ordered_from_bytes;     /* set by writepages(): folios that end past it are written in order, none left behind */
-	bool by_commit;                  /* the journal's commit asked (ablation): counted as data_pages_by_commit */
 	int64_t budget_bytes;            /* background: stop after about so much; INT64_MAX: all. Returns what is left */
 };
 

@@ -16,8 +16,8 @@
  *     A pass that stays below disksize meets no such data and needs no lock.
  * W5  Files with indirect maps have no unwritten state: their blocks are mapped, and disksize moved, with the I/O
  *     announced to the journal before the handle stops (journal_wait_begin()). The I/O goes out before the folio is
- *     unlocked (IOMAP_F_SUBMIT), so the commit that waits for it waits for the device alone. The ablation
- *     "ordered-extents" treats all files so.
+ *     unlocked (IOMAP_F_SUBMIT), so the commit that waits for it waits for the device alone.
+ * W6  The ablation "ordered-extents" treats all files so, and leaves the I/O to the commit, as jbd2 does.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,6 +34,20 @@ static _Thread_local struct file_ioend *announced;
 static bool maps_at_once(const struct inode *inode)
 {
 	return !inode_has_extents(inode) || (inode->fs->opt.ablate & ABLATE_ORDERED_EXTENTS) || is_broken(BROKEN_NO_WAIT);
+}
+
+/* W6 */
+static bool left_to_commit(const struct inode *inode)
+{
+	return inode->fs->opt.ablate & ABLATE_ORDERED_EXTENTS;
+}
+
+static void issue_for_commit(struct journal_data_wait *wait)
+{
+	struct iomap_ioend *ioend = container_of(wait, struct file_ioend, wait)->ioend;
+	struct inode *inode = ioend->mapping->host;
+
+	iomap_ioend_issue(ioend, inode->fs->counters);
 }
 
 /* An announcement that no I/O followed: the folio was given up. */
@@ -76,6 +90,7 @@ static int allocate_unwritten(struct inode *inode, lblk_t lblk, struct map_resul
 static int announce(struct handle *h, struct inode *inode, uint64_t end_bytes)
 {
 	if (!is_broken(BROKEN_NO_WAIT)) {
+		announced->wait.issue = left_to_commit(inode) ? issue_for_commit : NULL;
 		journal_wait_begin(h, &announced->wait);
 		announced->waits = true;
 	}
@@ -185,7 +200,7 @@ static int wb_submit(struct iomap_ioend *ioend)
 	if (fi) {
 		announced = NULL;
 		file_ioend_sent(fi, ioend);
-		return 0;
+		return fi->wait.issue && journal_wait_offer(inode->fs->journal, &fi->wait) ? IOMAP_SUBMIT_LATER : 0;
 	}
 	/*
 	 * What is below i_size now is in memory, and goes out. What is written behind it while the I/O is in flight may not, so

@@ -124,7 +124,10 @@ struct iomap_writeback_ops {
 	 */
 	int (*map_blocks)(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, struct iomap *map_out);
 	bool (*is_valid)(struct mapping *m, const struct iomap *map);
-	/* Just before the bios go out; may reserve journal credits, set private_data. An error fails the ioend. */
+	/*
+	 * Just before the bios go out; may reserve journal credits, set private_data. An error fails the ioend.
+	 * IOMAP_SUBMIT_LATER: the file system calls iomap_ioend_issue() when it is time, perhaps already.
+	 */
 	int (*submit)(struct iomap_ioend *ioend);
 	/*
 	 * All I/O of the ioend is done. Runs in end_io context: either returns true ("nothing to do", iomap finishes
@@ -136,6 +139,9 @@ struct iomap_writeback_ops {
 /* Writes dirty folios of the range: only dirty blocks, up to i_size, the rest of the last block zeroed. Does not wait. */
 int iomap_writepages(struct mapping *m, struct writeback_control *wbc, const struct iomap_writeback_ops *ops,
 		     struct counters *counters);
+#define IOMAP_SUBMIT_LATER 1
+/* The bios of an ioend kept back by submit() go out: for the journal's commit, and counted so. */
+void iomap_ioend_issue(struct iomap_ioend *ioend, struct counters *counters);
 /* Ends writeback on its folios; err is recorded in the mapping. Frees it. */
 void iomap_ioend_finish(struct iomap_ioend *ioend, int err);
 

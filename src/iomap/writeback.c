@@ -113,13 +113,11 @@ static void wb_bio_done(struct bio *bio, int err)
 
 /* ---- sending ---- */
 
-static void count_ioend(const struct wb_ctx *ctx, const struct iomap_ioend *ioend)
+static void count_ioend(struct counters *counters, const struct iomap_ioend *ioend, enum counter_id pages)
 {
-	enum counter_id pages = ctx->wbc->by_commit ? CNT_JOURNAL_DATA_PAGES_BY_COMMIT : CNT_WB_DATA_PAGES_BY_FLUSHER;
-
-	counter_add(ctx->counters, CNT_WB_IOENDS, 1);
-	counter_add(ctx->counters, CNT_WB_BYTES_WRITTEN, (int64_t)ioend->len_bytes);
-	counter_add(ctx->counters, pages, (int64_t)div_round_up(ioend->len_bytes, (uint64_t)PAGE_BYTES));
+	counter_add(counters, CNT_WB_IOENDS, 1);
+	counter_add(counters, CNT_WB_BYTES_WRITTEN, (int64_t)ioend->len_bytes);
+	counter_add(counters, pages, (int64_t)div_round_up(ioend->len_bytes, (uint64_t)PAGE_BYTES));
 }
 
 static void ctx_note_error(struct wb_ctx *ctx, int err)
@@ -128,23 +126,11 @@ static void ctx_note_error(struct wb_ctx *ctx, int err)
 		ctx->err = err;
 }
 
-static void ioend_send(struct wb_ctx *ctx)
+static void ioend_issue(struct wb_ioend *io)
 {
-	struct wb_ioend *io = ctx->ioend;
-	struct block_device *dev = ctx->m->dev;
+	struct block_device *dev = io->pub.mapping->dev;
 	struct wb_bio *wb, *next;
-	int err;
 
-	if (!io)
-		return;
-	ctx->ioend = NULL;
-	err = ctx->ops->submit ? ctx->ops->submit(&io->pub) : 0;
-	if (err) {
-		ctx_note_error(ctx, err);
-		iomap_ioend_finish(&io->pub, err);
-		return;
-	}
-	count_ioend(ctx, &io->pub);
 	block_plug(dev);
 	for (wb = io->first; wb; wb = next) {
 		next = wb->next; /* our own count in pending keeps the list until the loop is over */
@@ -154,6 +140,32 @@ static void ioend_send(struct wb_ctx *ctx)
 	}
 	block_unplug(dev);
 	ioend_put(io);
+}
+
+static void ioend_send(struct wb_ctx *ctx)
+{
+	struct wb_ioend *io = ctx->ioend;
+	int err;
+
+	if (!io)
+		return;
+	ctx->ioend = NULL;
+	err = ctx->ops->submit ? ctx->ops->submit(&io->pub) : 0;
+	if (err > 0)
+		return; /* IOMAP_SUBMIT_LATER: it may be gone already */
+	if (err) {
+		ctx_note_error(ctx, err);
+		iomap_ioend_finish(&io->pub, err);
+		return;
+	}
+	count_ioend(ctx->counters, &io->pub, CNT_WB_DATA_PAGES_BY_FLUSHER);
+	ioend_issue(io);
+}
+
+void iomap_ioend_issue(struct iomap_ioend *ioend, struct counters *counters)
+{
+	count_ioend(counters, ioend, CNT_JOURNAL_DATA_PAGES_BY_COMMIT);
+	ioend_issue(container_of(ioend, struct wb_ioend, pub));
 }
 
 /* ---- gathering ---- */

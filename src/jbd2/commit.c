@@ -356,6 +356,7 @@ static void commit_transaction(struct journal *j, struct transaction *t)
 	start_ns = journal_now_ns();
 	transaction_close(j, t);
 	mutex_unlock(&j->state_lock);
+	commit_issue_data(t);
 	err = commit_write(j, t, &end);
 	if (err)
 		journal_abort(j, err);

@@ -282,29 +282,3 @@ void journal_add_callback(struct handle *h, struct journal_callback *cb)
 	list_add_tail(&cb->node, &t->callbacks);
 	mutex_unlock(&t->lock);
 }
-
-void journal_wait_begin(struct handle *h, struct journal_data_wait *w)
-{
-	list_init(&w->node);
-	w->transaction = h->transaction;
-	if (w->transaction)
-		atomic_fetch_add_explicit(&w->transaction->data_waits, 1, memory_order_relaxed);
-}
-
-void journal_wait_end(struct journal *j, struct journal_data_wait *w, int err)
-{
-	struct transaction *t = w->transaction;
-	int none = 0;
-
-	if (!t)
-		return;
-	w->transaction = NULL;
-	if (err)
-		atomic_compare_exchange_strong(&t->data_err, &none, err);
-	if (atomic_fetch_sub_explicit(&t->data_waits, 1, memory_order_acq_rel) == 1) {
-		/* *t may be gone: only the journal is touched. */
-		mutex_lock(&j->state_lock);
-		cond_broadcast(&j->commit_wake);
-		mutex_unlock(&j->state_lock);
-	}
-}

@@ -176,11 +176,19 @@ void journal_add_callback(struct handle *h, struct journal_callback *cb);
  * @err of journal_wait_end(): < 0 fails the commit and aborts the journal (data_err=abort); pass 0 for data_err=ignore.
  */
 struct journal_data_wait {
+	/*
+	 * NULL, or: the commit is to submit the I/O, as jbd2 does (ablation). Called once after journal_wait_offer() returned
+	 * true, with a spinning lock held: it submits and does not wait. Set before journal_wait_begin().
+	 */
+	void (*issue)(struct journal_data_wait *w);
 	struct list_head node;
 	struct transaction *transaction;
+	bool is_offered;
 };
 void journal_wait_begin(struct handle *h, struct journal_data_wait *w);
 void journal_wait_end(struct journal *j, struct journal_data_wait *w, int err);
+/* The I/O of @w, which has an issue(), is ready to go. True: the commit, asked for now, issues it. False: the caller is to. */
+bool journal_wait_offer(struct journal *j, struct journal_data_wait *w);
 
 /* ---- commits ---- */
 tid_t journal_running_tid(struct journal *j);          /* of the running transaction, or the next one's */

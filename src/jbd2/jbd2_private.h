@@ -62,8 +62,9 @@ struct transaction {
 	_Atomic uint32_t data_waits;    /* [atomic] journal_wait_begin() less journal_wait_end() */
 	_Atomic int data_err;           /* [atomic] first error given to journal_wait_end() */
 
-	struct mutex lock;              /* RANK_JOURNAL_LIST: callbacks, revokes */
+	struct mutex lock;              /* RANK_JOURNAL_LIST: callbacks, data, revokes */
 	struct list_head callbacks;     /* [lock] struct journal_callback */
+	struct list_head data;          /* [lock] struct journal_data_wait with an issue() */
 	struct revoke_table revokes;    /* [lock] */
 
 	enum transaction_state state;   /* [state_lock] written by who commits */

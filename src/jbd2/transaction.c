@@ -26,6 +26,7 @@ int transaction_create(struct journal *j, struct transaction **t_out)
 	t->start_ns = journal_now_ns();
 	mutex_init(&t->lock, RANK_JOURNAL_LIST);
 	list_init(&t->callbacks);
+	list_init(&t->data);
 	list_init(&t->cp_node);
 	list_init(&t->cp_buffers);
 	atomic_init(&t->pending, TXN_PENDING);

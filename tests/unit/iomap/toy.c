@@ -138,6 +138,10 @@ static int toy_submit(struct iomap_ioend *ioend)
 	if (announced_pos != UINT64_MAX)
 		assert_int_equal(ioend->pos_bytes, announced_pos);
 	announced_pos = UINT64_MAX;
+	if (toy->hold) {
+		toy->held = ioend;
+		return IOMAP_SUBMIT_LATER;
+	}
 	return atomic_exchange(&toy->submit_error, 0);
 }
 

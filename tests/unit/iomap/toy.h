@@ -30,6 +30,8 @@ struct toy {
 	_Atomic int map_again;         /* the next so many map_blocks() return -EAGAIN */
 	_Atomic int map_error;         /* the next map_blocks() returns it */
 	_Atomic int submit_error;
+	bool hold;                   /* submit() keeps the ioend back */
+	struct iomap_ioend *held;
 	bool alloc_written;            /* map_blocks() allocates MAPPED and announces the I/O, as indirect files do */
 	struct workqueue *wq;          /* ends ioends there; NULL: in end_io */
 	uint32_t run_max;              /* longest run a map tells */
