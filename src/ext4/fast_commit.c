@@ -219,7 +219,7 @@ int fast_commit_take(void *arg, const uint8_t *block, uint32_t len_bytes, uint32
 
 	if (!err)
 		err = block_keep(fc, block, index);
-	while (!err && len_bytes - pos > sizeof(struct fc_tl)) {
+	while (!err && len_bytes - pos >= sizeof(struct fc_tl)) {
 		struct fc_tl tl;
 		uint32_t value_bytes;
 

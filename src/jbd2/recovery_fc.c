@@ -113,7 +113,7 @@ static int fc_scan_block(struct fc_scan *s, const uint8_t *block)
 	uint32_t end = s->j->params.block_bytes, pos = 0;
 	int found = 1;
 
-	while (found > 0 && end - pos > sizeof(struct fc_tl)) {
+	while (found > 0 && end - pos >= sizeof(struct fc_tl)) { /* the last one may be padding of no length */
 		struct fc_tl tl;
 		uint32_t len_bytes;
 

@@ -895,6 +895,34 @@ static void fast_commits_are_handed_over(void **state)
 	builder_exit(&b);
 }
 
+/* Four bytes left of a block hold padding without a value, which counts for the checksum. */
+static void padding_may_have_no_length(void **state)
+{
+	struct fc_seen seen = { 0 };
+	uint32_t pos = 0, crc = 0;
+	struct builder b;
+	struct model m;
+	struct runner *r;
+
+	build_fc(&b, &m);
+	fc_put_head(&b, &pos, &crc, 103, 0);
+	while (b.opt.block_bytes - pos > 900)
+		fc_put_body(&b, &pos, &crc, 400);
+	fc_put_body(&b, &pos, &crc, b.opt.block_bytes - pos - 8);
+	fc_put(&b, &pos, &crc, 7, NULL, 0);
+	assert_int_equal(pos, b.opt.block_bytes);
+	fc_put_body(&b, &pos, &crc, 50);
+	fc_put_tail(&b, &pos, &crc, 103);
+	r = runner_create(&b, b.image);
+	r->params.fc_take = fc_take;
+	r->params.fc_arg = &seen;
+	assert_int_equal(runner_recover(r), 0);
+	assert_int_equal(seen.blocks, 2);
+	assert_int_equal(r->info.fast_commits, 1);
+	runner_destroy(r);
+	builder_exit(&b);
+}
+
 static void fast_commits_without_a_taker_are_refused(void **state)
 {
 	struct builder b;
@@ -1003,6 +1031,7 @@ int main(void)
 		cmocka_unit_test(read_only_only_looks),
 		cmocka_unit_test(stale_cached_buffer_shows_the_replayed_contents),
 		cmocka_unit_test(fast_commits_are_handed_over),
+		cmocka_unit_test(padding_may_have_no_length),
 		cmocka_unit_test(fast_commits_without_a_taker_are_refused),
 		cmocka_unit_test(fast_commits_with_unknown_features_are_refused),
 		cmocka_unit_test(fast_commit_with_an_unknown_record_is_refused),
