@@ -21,6 +21,7 @@ struct target {
 	ssize_t (*pwrite)(void *file, const void *buf, size_t len, off_t pos);
 	int (*fsync)(void *file);
 	void (*null_request)(struct target *t);            /* NULL: no such thing here */
+	int (*stats_json)(struct target *t, char *buf, size_t buf_bytes); /* the counters; NULL: there are none */
 	void *private_data;
 };
 

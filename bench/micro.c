@@ -2,8 +2,9 @@
 /*
  * micro.c - operations per second of one kind, by one or more threads
  *
- * micro [-t THREADS] [-s SECONDS] [-n COUNT] [-o OPTIONS] TARGET TEST...   TARGET: a directory, or "memory"
+ * micro [-j] [-t THREADS] [-s SECONDS] [-n COUNT] [-o OPTIONS] TARGET TEST...   TARGET: a directory, or "memory"
  * Prints a line per test: TARGET TEST THREADS OPERATIONS_PER_SECOND MICROSECONDS_PER_OPERATION
+ * With -j as JSON, with the time that all processors of the machine were busy, whoever's work it was, and the counters.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 
 #define BLOCK_BYTES 4096u
 #define MAX_THREADS 64
 
+static bool as_json;
 static unsigned threads = 1;
 static double seconds = 1.0;
 static unsigned count = 20000;            /* of names, for create, unlink, rename, mkdir */
@@ -53,6 +56,20 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Of all processors together; kernel threads do a file system's work too. */
+static double busy_seconds(void)
+{
+	unsigned long user, nice, system, idle, wait, irq, softirq;
+	FILE *f = fopen("/proc/stat", "re");
+	int got = 0;
+
+	if (f) {
+		got = fscanf(f, "cpu %lu %lu %lu %lu %lu %lu %lu", &user, &nice, &system, &idle, &wait, &irq, &softirq);
+		fclose(f);
+	}
+	return got == 7 ? (double)(user + nice + system + irq + softirq) / (double)sysconf(_SC_CLK_TCK) : 0;
 }
 
 static uint64_t next_random(struct job *job)
@@ -255,11 +272,27 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+static void print_result(struct target *target, const struct test *test, uint64_t done, double took, double busy)
+{
+	char stats[16384] = "null";
+
+	if (!as_json) {
+		printf("%s %s %u %.0f %.2f\n", target->name, test->name, threads, (double)done / took,
+		       took * 1e6 * threads / (double)(done ? done : 1));
+	} else {
+		if (target->stats_json)
+			target->stats_json(target, stats, sizeof(stats));
+		printf("{\"test\":\"%s\",\"threads\":%u,\"operations\":%llu,\"seconds\":%.6f,\"busy_seconds\":%.2f,\"stats\":%s}\n",
+		       test->name, threads, (unsigned long long)done, took, busy, stats);
+	}
+	fflush(stdout);
+}
+
 static int measure(struct target *target, const struct test *test)
 {
 	struct job jobs[MAX_THREADS] = { 0 };
 	pthread_t ids[MAX_THREADS];
-	double begin, took;
+	double begin, busy, took;
 	uint64_t done = 0;
 	int err = 0;
 
@@ -272,6 +305,7 @@ static int measure(struct target *target, const struct test *test)
 			return -EAGAIN;
 	}
 	pthread_barrier_wait(&start_line);
+	busy = busy_seconds();
 	begin = now();
 	if (test->timed)
 		nanosleep(&(struct timespec){ (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) }, NULL);
@@ -279,6 +313,7 @@ static int measure(struct target *target, const struct test *test)
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	took = now() - begin;
+	busy = busy_seconds() - busy;
 	for (unsigned i = 0; i < threads; i++) {
 		done += jobs[i].done;
 		err = err ? err : jobs[i].err;
@@ -288,9 +323,7 @@ static int measure(struct target *target, const struct test *test)
 	pthread_barrier_destroy(&start_line);
 	if (err)
 		return err;
-	printf("%s %s %u %.0f %.2f\n", target->name, test->name, threads, (double)done / took,
-	       took * 1e6 * threads / (double)(done ? done : 1));
-	fflush(stdout);
+	print_result(target, test, done, took, busy);
 	return 0;
 }
 
@@ -304,7 +337,7 @@ static const struct test *find_test(const char *name)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: micro [-t THREADS] [-s SECONDS] [-n NAMES] [-m FILE_MIB] [-S STREAM_MIB] [-o OPTIONS] DIR|memory TEST...\ntests:");
+	fprintf(stderr, "usage: micro [-j] [-t THREADS] [-s SECONDS] [-n NAMES] [-m FILE_MIB] [-S STREAM_MIB] [-o OPTIONS] DIR|memory TEST...\ntests:");
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		fprintf(stderr, " %s", tests[i].name);
 	fputc('\n', stderr);
@@ -317,8 +350,10 @@ int main(int argc, char **argv)
 	struct target target;
 	int c, err;
 
-	while ((c = getopt(argc, argv, "t:s:n:m:S:o:")) != -1) {
-		if (c == 't')
+	while ((c = getopt(argc, argv, "jt:s:n:m:S:o:")) != -1) {
+		if (c == 'j')
+			as_json = true;
+		else if (c == 't')
 			threads = (unsigned)atoi(optarg);
 		else if (c == 's')
 			seconds = atof(optarg);

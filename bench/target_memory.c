@@ -74,6 +74,11 @@ static int lib_fsync(void *file)
 	return uext4_fsync(file);
 }
 
+static int lib_stats(struct target *t, char *buf, size_t buf_bytes)
+{
+	return uext4_stats_json(fs_of(t), buf, buf_bytes);
+}
+
 /* mke2fs on a memfd; the mapping of it is the device. */
 static int make_image(struct memory_target *m)
 {
@@ -117,7 +122,7 @@ int target_memory(struct target *t, uint64_t size_bytes, const char *options)
 		err = uext4_open_memory(m->image, size_bytes, &opt, &m->fs);
 	*t = (struct target){ .name = "uext4 in-process", .mkdir = lib_mkdir, .create = lib_create, .unlink = lib_unlink,
 			      .rename = lib_rename, .open = lib_open, .close = lib_close, .pread = lib_pread,
-			      .pwrite = lib_pwrite, .fsync = lib_fsync, .private_data = m };
+			      .pwrite = lib_pwrite, .fsync = lib_fsync, .stats_json = lib_stats, .private_data = m };
 	return err;
 }
 
