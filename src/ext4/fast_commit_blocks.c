@@ -6,6 +6,7 @@
 
 #include "ext4/fast_commit_private.h"
 #include "ext4/group.h"
+#include "ext4/map_private.h"
 
 static int fc_owner_error(struct fast_commit *fc, const struct fc_inode *n, fsblk_t blk, const char *what)
 {
@@ -29,12 +30,24 @@ static int removed_add(const struct fc_inode *n, struct fc_runs *removed)
 	return err;
 }
 
+/* An indirect map has no unwritten state, 32-bit pointers, and an end. */
+static bool fits_map(const struct fc_inode *n, const struct ext_extent *e)
+{
+	return inode_has_extents(n->inode) ||
+	       (!e->unwritten && e->pblk + e->len - 1 <= UINT32_MAX && ext_end(e) <= ind_max_lblk(n->inode->fs));
+}
+
 static int owned_add(struct fast_commit *fc, const struct fc_inode *n)
 {
 	int err = 0;
 
-	for (size_t i = 0; n->inode && !err && i < n->now.count; i++)
-		err = fc_runs_add(&fc->owned, n->now.at[i].pblk, n->now.at[i].len);
+	for (size_t i = 0; n->inode && !err && i < n->now.count; i++) {
+		const struct ext_extent *e = &n->now.at[i];
+
+		if (!fits_map(n, e))
+			return fc_owner_error(fc, n, e->pblk, "out of place in an indirect map");
+		err = fc_runs_add(&fc->owned, e->pblk, e->len);
+	}
 	return err;
 }
 

@@ -575,6 +575,14 @@ static void unknown_xattr_block(struct area *a, const struct scene *s)
 	record(a, FC_INODE, value, sizeof(value));
 }
 
+static void unwritten_without_extents(struct area *a, const struct scene *s)
+{
+	const struct look look = { S_IFREG | 0600, 1, 0, 5, NULL, true };
+
+	inode_record(a, s->next, &look);
+	add_range(a, s->next, 0, 32768 + 5, s->blk);
+}
+
 static void wrong_type(struct area *a, const struct scene *s)
 {
 	const struct look look = { 0170000, 1, 0, 5, NULL, false };
@@ -609,6 +617,7 @@ static const struct {
 	{ "blocks in use", blocks_in_use, -EUCLEAN },
 	{ "unknown xattr block", unknown_xattr_block, -EUCLEAN },
 	{ "inode of no type", wrong_type, -EUCLEAN },
+	{ "unwritten blocks without extents", unwritten_without_extents, -EUCLEAN },
 };
 
 /* A sound record goes before the wrong one: nothing of that is written either. */
