@@ -8,7 +8,9 @@
  *     disksize over itself in the same handle, and pieces go by ascending position.
  * C2  All others are ready at once.
  * C3  One work item of an inode runs at a time and takes all that is ready: one handle converts a batch.
- * C4  An error is its ioend's own: nothing is converted, its blocks read as zeros, and disksize passes over it with the
+ * C4  I/O that completes while it is sent, as in memory, is not handed over if it is the last that an integrity pass sends:
+ *     who sent it is about to wait for it, and does the work as soon as the pass is over (file_ioend_last_done()).
+ * C5  An error is its ioend's own: nothing is converted, its blocks read as zeros, and disksize passes over it with the
  *     next that succeeds.
  *
  * A folio under writeback keeps its inode alive: eviction waits for it. So the work item looks for more to do before it
@@ -72,6 +74,25 @@ void file_ioend_sent(struct file_ioend *fi, struct iomap_ioend *ioend)
 
 static void ioend_work(struct work *work);
 
+/* C4: this thread is sending it. */
+static _Thread_local struct file_ioend *last_sent;
+static _Thread_local bool last_left_here;
+
+void file_ioend_last_begin(struct file_ioend *fi)
+{
+	last_sent = fi;
+}
+
+void file_ioend_last_done(struct inode *inode)
+{
+	bool work_here = last_left_here;
+
+	last_sent = NULL;
+	last_left_here = false;
+	if (work_here)
+		ioend_work(&inode->io.work);
+}
+
 bool file_ioend_done(struct iomap_ioend *ioend)
 {
 	struct file_ioend *fi = ioend->private_data;
@@ -91,7 +112,9 @@ bool file_ioend_done(struct iomap_ioend *ioend)
 	if (start)
 		io->working = true;
 	mutex_unlock(&io->lock);
-	if (start) { /* nobody finishes @fi before this item runs, so the inode is there */
+	if (start && fi == last_sent) {
+		last_left_here = true;
+	} else if (start) { /* nobody finishes @fi before this item runs, so the inode is there */
 		work_init(&io->work, ioend_work);
 		workqueue_add(inode->fs->ioend_wq, &io->work);
 	}

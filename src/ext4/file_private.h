@@ -81,6 +81,12 @@ struct file_ioend {
 };
 /* @ioend goes out, with @fi, which it owns from now on, on its way. */
 void file_ioend_sent(struct file_ioend *fi, struct iomap_ioend *ioend);
+/*
+ * Around the sending of the last I/O of an integrity pass, with @fi, on this thread: what is then to be done for @inode and
+ * nobody does yet is done by file_ioend_last_done(). Call that one without a folio lock; it may wait for the journal.
+ */
+void file_ioend_last_begin(struct file_ioend *fi);
+void file_ioend_last_done(struct inode *inode);
 /* As end_io() of iomap_writeback_ops: true if there is nothing to do but to finish the ioend. */
 bool file_ioend_done(struct iomap_ioend *ioend);
 

@@ -219,6 +219,8 @@ static int wb_submit(struct iomap_ioend *ioend)
 	}
 	fi->has_handle = true;
 	fi->extends_to = extends ? end : 0;
+	if (ioend->last)
+		file_ioend_last_begin(fi);
 	file_ioend_sent(fi, ioend);
 	return 0;
 }
@@ -266,6 +268,7 @@ static int file_writepages(struct mapping *m, struct writeback_control *wbc)
 	else
 		err = iomap_writepages(m, wbc, &writeback_ops, inode->fs->counters);
 	announced_drop(inode->fs->journal);
+	file_ioend_last_done(inode);
 	return err;
 }
 

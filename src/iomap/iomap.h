@@ -111,6 +111,7 @@ struct iomap_ioend {
 	uint64_t addr_bytes;
 	enum iomap_type type;      /* MAPPED or UNWRITTEN when it was mapped */
 	int err;                   /* of the I/O */
+	bool last;                 /* of an integrity pass: nothing more is sent, mapped or waited for by the thread that sends it */
 	void *private_data;        /* the file system's: reserved handle, wait ... */
 	struct list_head node;     /* for the file system between end_io and iomap_ioend_finish() */
 };

@@ -453,6 +453,8 @@ int iomap_writepages(struct mapping *m, struct writeback_control *wbc, const str
 			folio_put(batch[i]);
 		}
 	}
+	if (ctx.ioend)
+		ctx.ioend->pub.last = wbc->wait_for_writeback;
 	ioend_send(&ctx);
 	wbc->start_bytes = index << PAGE_SHIFT_BITS;
 	wbc->budget_bytes -= (int64_t)ctx.bytes;
