@@ -166,19 +166,53 @@ static void error_apply(const struct error_batch *batch, struct ext4_super_block
 	es->s_error_count = le32_make(le32_get(es->s_error_count) + batch->count);
 }
 
+static void store_pending(struct ext4_fs *fs, struct ext4_super_block *es, struct error_batch *batch_out)
+{
+	lock_assert_held(&fs->super_lock);
+	if (atomic_load(&fs->has_errors))
+		fs->priv->mount_state |= EXT4_STATE_ERROR_FS;
+	error_take(&fs->priv->error, batch_out);
+	error_apply(batch_out, es);
+}
+
 void error_store(struct ext4_fs *fs, struct ext4_super_block *es)
 {
 	struct error_batch batch;
 
-	lock_assert_held(&fs->super_lock);
-	if (atomic_load(&fs->has_errors))
-		fs->priv->mount_state |= EXT4_STATE_ERROR_FS;
-	error_take(&fs->priv->error, &batch);
-	error_apply(&batch, es);
+	store_pending(fs, es, &batch);
 }
 
+/* Fields of the superblock that error_apply() writes, but for s_state. */
+static void records_copy(struct ext4_super_block *to, const struct ext4_super_block *from)
+{
+	size_t start = offsetof(struct ext4_super_block, s_error_count), end = offsetof(struct ext4_super_block, s_mount_opts);
+
+	memcpy((char *)to + start, (const char *)from + start, end - start);
+	to->s_first_error_time_hi = from->s_first_error_time_hi;
+	to->s_last_error_time_hi = from->s_last_error_time_hi;
+	to->s_first_error_errcode = from->s_first_error_errcode;
+	to->s_last_error_errcode = from->s_last_error_errcode;
+}
+
+int error_survive_replay(struct ext4_fs *fs, const struct ext4_super_block *before)
+{
+	struct ext4_super_block *es = (struct ext4_super_block *)(void *)(fs->super_bh->data + fs->super_offset);
+
+	if (!(le16_get(before->s_state) & EXT4_STATE_ERROR_FS))
+		return 0;
+	mutex_lock(&fs->super_lock);
+	es->s_state = le16_make(le16_get(es->s_state) | EXT4_STATE_ERROR_FS);
+	if (le32_get(before->s_error_count) > le32_get(es->s_error_count))
+		records_copy(es, before);
+	super_csum_set(es);
+	mutex_unlock(&fs->super_lock);
+	return fs->opt.read_only ? 0 : super_write_through(fs);
+}
+
+/* Waits for the commit: errors= may have the journal abort, and the records would be lost with the transaction. */
 static int error_store_journaled(struct ext4_fs *fs)
 {
+	struct error_batch batch = { .count = 0 };
 	struct ext4_super_block *es;
 	struct handle h;
 	int err, stop_err;
@@ -186,13 +220,17 @@ static int error_store_journaled(struct ext4_fs *fs)
 	err = journal_start(fs->journal, 1, 0, &h);
 	if (err)
 		return err;
+	h.sync = true;
 	err = super_change_begin(&h, fs, &es);
 	if (!err) {
-		error_store(fs, es);
+		store_pending(fs, es, &batch);
 		err = super_change_end(&h, fs);
 	}
 	stop_err = journal_stop(&h);
-	return err ? err : stop_err;
+	err = err ? err : stop_err;
+	if (err && batch.count)
+		error_put_back(&fs->priv->error, &batch);
+	return err;
 }
 
 /* Reads the superblock of the device, marks that, and writes it back in place. */
@@ -247,14 +285,15 @@ static void error_work(struct work *work)
 {
 	struct error_state *state = container_of(work, struct error_state, work);
 	struct ext4_fs *fs = container_of(state, struct fs_private, error)->fs;
-	int err;
+	bool journaled = fs->journal && !journal_error(fs->journal) && !fs_is_read_only(fs);
+	int err = 0;
 
 	mutex_lock(&state->lock);
 	state->queued = false;
 	mutex_unlock(&state->lock);
-	if (fs->journal && !journal_error(fs->journal) && !fs_is_read_only(fs))
+	if (journaled)
 		err = error_store_journaled(fs);
-	else
+	if (!journaled || (err && journal_error(fs->journal)))
 		err = error_store_raw(fs);
 	error_report_store(fs, err);
 }

@@ -233,6 +233,7 @@ static int journal_find(struct ext4_fs *fs, struct journal_params *params)
 
 static int journal_replay(struct ext4_fs *fs)
 {
+	const struct ext4_super_block before = *fs_super(fs);
 	struct journal_recovery_info info;
 	int err;
 
@@ -249,7 +250,7 @@ static int journal_replay(struct ext4_fs *fs)
 		log_print(&fs->log, LOG_ERROR, "%s: the journal cannot be recovered: %s", fs->name, strerror(-err));
 		return err;
 	}
-	return 0;
+	return error_survive_replay(fs, &before);
 }
 
 static bool wants_journal(const struct ext4_fs *fs)
