@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_mount.c - every layout mounts, stays clean and counts as dumpe2fs does; what cannot be mounted is refused */
+#include "ext4/fs_private.h"
 #include "ext4/super_format.h"
 #include "image_env.h"
 
@@ -194,6 +195,78 @@ static void unknown_features_are_named(void **state)
 	image_destroy(&env);
 }
 
+/* Commits a superblock with these features, or without them, and leaves it in the log. */
+static void commit_features(struct image_env *env, uint32_t incompat, uint32_t ro_compat, bool set)
+{
+	struct ext4_super_block *es;
+	struct handle h;
+
+	assert_int_equal(fs_handle_start(env->fs, 1, 0, &h), 0);
+	assert_int_equal(super_change_begin(&h, env->fs, &es), 0);
+	es->s_feature_incompat = le32_make(le32_get(es->s_feature_incompat) & ~incompat);
+	es->s_feature_ro_compat = le32_make(le32_get(es->s_feature_ro_compat) & ~ro_compat);
+	if (set) {
+		es->s_feature_incompat = le32_make(le32_get(es->s_feature_incompat) | incompat);
+		es->s_feature_ro_compat = le32_make(le32_get(es->s_feature_ro_compat) | ro_compat);
+	}
+	assert_int_equal(super_change_end(&h, env->fs), 0);
+	assert_int_equal(journal_stop(&h), 0);
+	assert_int_equal(journal_force_commit(env->fs->journal), 0);
+}
+
+/* What the device holds once such a superblock is committed: the log has it, its own place has not. The image goes on without. */
+static uint8_t *crash_with_features(struct image_env *env, uint32_t incompat, uint32_t ro_compat)
+{
+	uint8_t *copy = aligned_alloc(65536, env->size_bytes);
+
+	assert_non_null(copy);
+	commit_features(env, incompat, ro_compat, true);
+	memcpy(copy, env->bytes, env->size_bytes);
+	commit_features(env, incompat, ro_compat, false);
+	return copy;
+}
+
+/*
+ * Goal:   features are looked at again once replay has brought another superblock.
+ * Method: a feature nobody knows is in the log only; each mount of the crash is refused and names it, read-only too, and
+ *         without the feature the image is sound.
+ */
+static void unknown_features_in_the_log_are_refused_after_replay(void **state)
+{
+	struct ext4_super_block *es;
+	struct image_env env;
+	struct lines lines;
+	uint8_t *copy;
+
+	skip_without_tools();
+	image_create(&env, "-t ext4 -b 1024", 16);
+	copy = crash_with_features(&env, 1u << 29, 0);
+	es = (struct ext4_super_block *)(void *)(copy + EXT4_SUPER_OFFSET_BYTES);
+	assert_int_equal(le32_get(es->s_feature_incompat) & 1u << 29, 0);
+	assert_int_equal(try_mount(copy, env.size_bytes, "ro", &lines), -EOPNOTSUPP);
+	assert_non_null(strstr(lines.text, "FEATURE_I29"));
+	assert_int_equal(try_mount(copy, env.size_bytes, "", &lines), -EOPNOTSUPP);
+	assert_non_null(strstr(lines.text, "FEATURE_I29"));
+	assert_int_equal(le32_get(es->s_feature_incompat) & 1u << 29, 1u << 29);
+	assert_int_equal(try_mount(copy, env.size_bytes, "", &lines), -EOPNOTSUPP);
+	image_unmount(&env);
+	memcpy(env.bytes, copy, env.size_bytes);
+	es = image_super(&env);
+	es->s_feature_incompat = le32_make(le32_get(es->s_feature_incompat) & ~(1u << 29));
+	super_csum_set(es);
+	image_mount(&env);
+	image_check(&env);
+	image_destroy(&env);
+	free(copy);
+
+	image_create(&env, "-t ext4 -b 1024", 16);
+	copy = crash_with_features(&env, 0, EXT4_FEATURE_RO_COMPAT_VERITY);
+	assert_int_equal(try_mount(copy, env.size_bytes, "", &lines), -EOPNOTSUPP);
+	assert_int_equal(try_mount(copy, env.size_bytes, "ro", &lines), 0);
+	image_destroy(&env);
+	free(copy);
+}
+
 static void damaged_images_are_refused_with_a_reason(void **state)
 {
 	struct image_env env;
@@ -293,6 +366,7 @@ int main(void)
 		cmocka_unit_test(a_read_only_mount_writes_nothing),
 		cmocka_unit_test(remounting_read_only_leaves_a_clean_image),
 		cmocka_unit_test(unknown_features_are_named),
+		cmocka_unit_test(unknown_features_in_the_log_are_refused_after_replay),
 		cmocka_unit_test(damaged_images_are_refused_with_a_reason),
 		cmocka_unit_test(async_commits_are_refused_where_data_is_ordered),
 		cmocka_unit_test(a_damaged_descriptor_forbids_writing_only),

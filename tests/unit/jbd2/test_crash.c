@@ -8,8 +8,11 @@
  */
 #include "toy.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/thread.h"
 
 #define BLOCKS 48u
 #define OPS 120u
@@ -237,6 +240,121 @@ static void free_that_was_lost_leaves_the_block(void **state)
 	assert_int_equal(toy_close(&toy), 0);
 }
 
+/* ---- J4 ---- */
+
+#define CHECKPOINTS 150u
+#define VERSIONS_EACH 10u   /* changes while one checkpoint runs */
+#define VERSIONS_MAX (CHECKPOINTS * VERSIONS_EACH)
+#define TAIL_MOVES_MIN 50u
+
+static _Atomic unsigned checkpoints_asked, checkpoints_done;
+
+static bool moves_tail(const struct toy *toy, const struct record_entry *e)
+{
+	return !e->is_mark && e->op == BIO_WRITE && e->pos_bytes == toy_log_blk(toy, 0) * toy->opt.block_bytes;
+}
+
+static uint64_t durable_version(const struct toy *toy, size_t cut)
+{
+	uint64_t version = 0;
+
+	for (size_t i = 0; i < cut; i++)
+		if (record_get(toy->record, i)->is_mark)
+			version = record_get(toy->record, i)->mark_value;
+	return version;
+}
+
+static void expect_version(const struct toy *toy, size_t cut, enum record_cut_kind kind, uint64_t at_least)
+{
+	struct toy_options opt = toy->opt;
+	uint8_t *image = toy_cut((struct toy *)toy, cut, kind, cut);
+	struct toy after;
+	uint64_t version;
+
+	opt.record = false;
+	opt.cache = toy->cache;
+	toy_open_image(&after, &opt, image, true, NULL);
+	version = toy_version_in(&after, after.image, 0);
+	if (version < at_least || version > VERSIONS_MAX)
+		fail_msg("cut %zu, kind %d: version %llu, and %llu was durable", cut, kind, (unsigned long long)version,
+			 (unsigned long long)at_least);
+	assert_int_equal(toy_close(&after), 0);
+	free(image);
+}
+
+static void *checkpoint_when_asked(void *arg)
+{
+	struct toy *toy = arg;
+	int err = 0;
+
+	for (unsigned i = 0; i < CHECKPOINTS; i++) {
+		while (atomic_load(&checkpoints_asked) == i)
+			sched_yield();
+		err = err ? err : journal_checkpoint_all(toy->j);
+		atomic_store(&checkpoints_done, i + 1);
+	}
+	return err ? "a checkpoint failed" : NULL;
+}
+
+static void change_version(struct toy *toy, uint64_t version)
+{
+	tid_t tid = toy_write_one(toy, 0, version);
+
+	toy_write_one(toy, 1 + version % 7, version);
+	if (version % 3)
+		return;
+	assert_int_equal(journal_wait_commit(toy->j, tid, NULL), 0);
+	assert_int_equal(record_mark(toy->record, "durable", version), 0);
+}
+
+/* Commits while checkpoints run beside. */
+static void change_one_block(struct toy *toy)
+{
+	pthread_t checkpoints;
+	void *wrong;
+
+	atomic_store(&checkpoints_asked, 0);
+	atomic_store(&checkpoints_done, 0);
+	assert_int_equal(thread_start("checkpoints", checkpoint_when_asked, toy, &checkpoints), 0);
+	for (uint64_t version = 1; version <= VERSIONS_MAX; version++) {
+		change_version(toy, version);
+		if (version % VERSIONS_EACH)
+			continue;
+		while (atomic_load(&checkpoints_done) != atomic_load(&checkpoints_asked))
+			sched_yield();
+		atomic_fetch_add(&checkpoints_asked, 1);
+	}
+	pthread_join(checkpoints, &wrong);
+	assert_null(wrong);
+}
+
+/*
+ * Goal:   J4, a block that every transaction changes, as one of the inode table may be, is in the log or at home at any time.
+ * Method: the smallest log goes round while one block changes, and is emptied again and again; cut before and after
+ *         each request that moves the tail, and before the one after.
+ */
+static void block_changed_by_every_transaction_is_never_lost(void **state)
+{
+	const struct toy_options opt = {
+		.block_bytes = 1024, .log_blocks = 1024, .home_blocks = 8, .first_tid = 5, .csum_v3 = true, .record = true,
+	};
+	unsigned moves = 0;
+	struct toy toy;
+
+	toy_open(&toy, &opt);
+	change_one_block(&toy);
+	for (size_t i = 2; i < record_count(toy.record); i++) {
+		if (!moves_tail(&toy, record_get(toy.record, i)))
+			continue;
+		moves++;
+		for (size_t cut = i; cut <= i + 2 && cut <= record_count(toy.record); cut++)
+			for (int kind = RECORD_CUT_KEEPS_ALL; kind <= RECORD_CUT_RANDOM; kind++)
+				expect_version(&toy, cut, (enum record_cut_kind)kind, durable_version(&toy, cut));
+	}
+	assert_true(moves >= TAIL_MOVES_MIN);
+	assert_int_equal(toy_close(&toy), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +365,7 @@ int main(void)
 		cmocka_unit_test(cuts_while_sequence_wraps),
 		cmocka_unit_test(reused_block_keeps_file_data),
 		cmocka_unit_test(free_that_was_lost_leaves_the_block),
+		cmocka_unit_test(block_changed_by_every_transaction_is_never_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
