@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "image.h"
 
@@ -278,6 +280,95 @@ static void a_symlink_is_read_while_its_xattrs_change(void **state)
 	run(workers, symlink_worker);
 }
 
+/* ---- unmounting ---- */
+
+#define UNMOUNTS 200u
+#define MOUNT_MB 8u
+
+static struct uext4_fs *mounted;
+static _Atomic bool stop_load;
+
+/* Keeps files, names and blocks changing until told to stop, and leaves its last file dirty. */
+static void *load(void *arg)
+{
+	struct worker *w = arg;
+	char path[32], other[32], buf[6000];
+	struct uext4_file *file;
+
+	sprintf(other, "/renamed%u", w->id);
+	for (unsigned i = 0; !w->wrong && !atomic_load(&stop_load); i++) {
+		size_t len = 1 + (size_t)rand_r(&w->seed) % sizeof(buf);
+
+		sprintf(path, "/file%u-%u", w->id, i % 7);
+		pattern_fill(buf, len, w->id, 0);
+		if (uext4_open(mounted, NULL, path, O_RDWR | O_CREAT | (i % 2 ? O_TRUNC : O_APPEND), 0644, &file)) {
+			w->wrong = "open";
+			break;
+		}
+		if (uext4_pwrite(file, buf, len, i % 3 * 9000) != (ssize_t)len)
+			w->wrong = "write";
+		if (i % 8 == 3 && uext4_fsync(file))
+			w->wrong = "fsync";
+		if (uext4_close(file))
+			w->wrong = "close";
+		if (i % 5 == 2 && uext4_rename(mounted, NULL, path, other, 0))
+			w->wrong = "rename";
+		if (i % 7 == 6 && uext4_unlink(mounted, NULL, path) && i % 5 != 2)
+			w->wrong = "unlink";
+	}
+	return NULL;
+}
+
+static void run_load(unsigned round)
+{
+	const struct timespec while_busy = { .tv_nsec = 1000000 * (round % 4) };
+	struct worker workers[THREADS];
+
+	atomic_store(&stop_load, false);
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .id = i, .seed = round * THREADS + i };
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, load, &workers[i]), 0);
+	}
+	nanosleep(&while_busy, NULL);
+	atomic_store(&stop_load, true);
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		if (workers[i].wrong)
+			fprintf(stderr, "round %u, thread %u: %s\n", round, i, workers[i].wrong);
+		assert_null(workers[i].wrong);
+	}
+}
+
+static void copy_image(char *bytes, bool to_file)
+{
+	FILE *f = fopen(img.path, to_file ? "w" : "r");
+	size_t len = (size_t)MOUNT_MB << 20;
+
+	assert_non_null(f);
+	assert_int_equal(to_file ? fwrite(bytes, 1, len, f) : fread(bytes, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Goal: whatever threads have just done, and commits, writeback and checkpoints have not, an unmount leaves a clean image. */
+static void unmounting_after_load_is_clean_each_time(void **state)
+{
+	const struct uext4_options opt = { .struct_bytes = sizeof(opt), .mount_options = "cache_size=8M" };
+	char *bytes = malloc((size_t)MOUNT_MB << 20);
+
+	assert_non_null(bytes);
+	image_make(&img, "-t ext4 -b 1024 -O orphan_file", MOUNT_MB);
+	copy_image(bytes, false);
+	for (unsigned round = 0; round < UNMOUNTS; round++) {
+		assert_int_equal(uext4_open_memory(bytes, (uint64_t)MOUNT_MB << 20, &opt, &mounted), 0);
+		run_load(round);
+		assert_int_equal(uext4_close_fs(mounted), 0);
+		copy_image(bytes, true);
+		image_check(&img);
+	}
+	image_remove(&img);
+	free(bytes);
+}
+
 int main(void)
 {
 #define ON_IMAGE(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -287,6 +378,7 @@ int main(void)
 		ON_IMAGE(directories_moved_about_by_threads),
 		ON_IMAGE(one_file_written_by_threads),
 		ON_IMAGE(a_symlink_is_read_while_its_xattrs_change),
+		cmocka_unit_test(unmounting_after_load_is_clean_each_time),
 	};
 
 	if (image_tools_missing())
