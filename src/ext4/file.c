@@ -158,7 +158,6 @@ int file_fsync(struct inode *inode, bool datasync)
 
 	if (fs_is_read_only(fs))
 		return journal_error(fs->journal) ? -EROFS : 0;
-	counter_add(fs->counters, CNT_JOURNAL_FSYNCS, 1);
 	if (S_ISREG(inode->mode))
 		err = file_flush(inode);
 	if (!datasync)

@@ -13,12 +13,8 @@
  * A crash before the commit block is durable leaves the log ending with the transaction before; after it, replay
  * finds this one. Waiters are woken as soon as the commit block is durable; refiling and callbacks follow.
  *
- * One thread commits at a time. A lone fsync does it on its own thread: handing it over would cost two wake-ups, and on
- * busy processors the wait for one of them, twice. Everything else is the commit thread's: what is asked for while
- * another commit is under way, what is old, and what nobody waits for.
- *
- * Group commit: fsyncs that come while a commit is under way all wait for the next one. If more threads took part
- * lately than wait now, the commit thread gives the others the time that a commit takes to join.
+ * One thread commits at a time: one that waits for the commit (group_commit.c), since handing it over would cost two
+ * wake-ups, or the commit thread, for what is old and what nobody waits for.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +28,6 @@
 #include "jbd2/log_writer.h"
 
 #define DEFAULT_INTERVAL_MS 5000u
-#define DEFAULT_MAX_BATCH_US 15000u
 #define COMPANY_COMMITS 8u /* after a shared commit, this many lone ones make an fsync a lone one */
 
 /* ---- the blocks of the log ---- */
@@ -271,22 +266,6 @@ static int commit_write(struct journal *j, struct transaction *t, uint32_t *end_
 
 /* ---- transitions ---- */
 
-/* state_lock held. Waits a little for fsyncs that are likely to come. */
-static void gather_fsyncs(struct journal *j, struct transaction *t)
-{
-	uint64_t max_ns = (uint64_t)(j->params.max_batch_us ? j->params.max_batch_us : DEFAULT_MAX_BATCH_US) * 1000;
-	uint64_t now_ns = journal_now_ns(), end_ns = now_ns + min_of(j->commit_ns, max_ns);
-
-	if (!t->waiters || j->stop)
-		return;
-	j->batching = true;
-	while (t->waiters < j->batch_target && now_ns < end_ns && !journal_error(j)) {
-		cond_wait_timeout(&j->commit_wake, &j->state_lock, end_ns - now_ns);
-		now_ns = journal_now_ns();
-	}
-	j->batching = false;
-}
-
 /* state_lock held. T_RUNNING to T_FLUSH. */
 static void transaction_close(struct journal *j, struct transaction *t)
 {
@@ -352,7 +331,6 @@ static void commit_transaction(struct journal *j, struct transaction *t)
 	uint32_t end = 0;
 	int err;
 
-	gather_fsyncs(j, t);
 	start_ns = journal_now_ns();
 	transaction_close(j, t);
 	mutex_unlock(&j->state_lock);
@@ -374,41 +352,26 @@ static void commit_transaction(struct journal *j, struct transaction *t)
 	transaction_put(t);
 }
 
-/* state_lock held, dropped meanwhile. Nobody else commits. */
-static void commit_alone(struct journal *j, struct transaction *t)
+void journal_commit(struct journal *j, struct transaction *t)
 {
+	lock_assert_held(&j->state_lock);
 	UEXT4_ASSERT(!j->commit_busy);
 	j->commit_busy = true;
 	commit_transaction(j, t);
 	j->commit_busy = false;
+	if (j->turn_waiters)
+		cond_broadcast(&j->commit_wake);
 }
 
-int journal_commit_here(struct journal *j, struct transaction *t)
+void journal_wait_turn(struct journal *j)
 {
-	int err;
-
 	lock_assert_held(&j->state_lock);
-	transaction_get(t);
-	t->waiters++;
-	if (tid_gt(t->tid, j->commit_request))
-		j->commit_request = t->tid;
-	commit_alone(j, t);
-	err = t->err;
-	transaction_put(t);
-	if (j->thread_waits)
-		cond_broadcast(&j->commit_wake);
-	return err;
+	j->turn_waiters++;
+	cond_wait(&j->commit_wake, &j->state_lock);
+	j->turn_waiters--;
 }
 
 /* ---- the thread ---- */
-
-/* state_lock held. Until the thread that commits now is done. */
-static void wait_for_turn(struct journal *j)
-{
-	j->thread_waits = true;
-	cond_wait(&j->commit_wake, &j->state_lock);
-	j->thread_waits = false;
-}
 
 /* state_lock held. */
 static bool is_due(struct journal *j, const struct transaction *t, uint64_t now_ns, uint64_t interval_ns)
@@ -447,9 +410,9 @@ void *journal_commit_thread(void *arg)
 		if (journal_error(j) && !j->abort_reported)
 			report_abort(j);
 		else if (j->commit_busy)
-			wait_for_turn(j);
+			journal_wait_turn(j);
 		else if (t && is_due(j, t, now_ns, interval_ns))
-			commit_alone(j, t);
+			journal_commit(j, t);
 		else if (j->stop)
 			break;
 		else /* a transaction made while this sleeps is younger than the sleep, so it is in time for it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* commit_request.c - asking for commits, waiting for them, and keeping new transactions out */
+/* commit_request.c - asking for commits, having everything home, and keeping new transactions out */
 #include <errno.h>
 
 #include "jbd2/jbd2_private.h"
@@ -13,12 +13,6 @@ void journal_request_commit(struct journal *j, tid_t tid)
 	}
 }
 
-/* state_lock held. The running transaction, or NULL. */
-static struct transaction *running_locked(const struct journal *j)
-{
-	return atomic_load_explicit(&j->running, memory_order_relaxed);
-}
-
 tid_t journal_running_tid(struct journal *j)
 {
 	struct transaction *t;
@@ -27,7 +21,7 @@ tid_t journal_running_tid(struct journal *j)
 	if (j->is_null)
 		return 0;
 	mutex_lock(&j->state_lock);
-	t = running_locked(j);
+	t = journal_running(j);
 	tid = t ? t->tid : j->next_tid;
 	mutex_unlock(&j->state_lock);
 	return tid;
@@ -40,114 +34,14 @@ int journal_start_commit(struct journal *j, tid_t tid)
 	if (j->is_null)
 		return 0;
 	mutex_lock(&j->state_lock);
-	t = running_locked(j);
+	t = journal_running(j);
 	if (t && t->tid == tid)
 		journal_request_commit(j, tid);
 	mutex_unlock(&j->state_lock);
 	return journal_error(j) ? -EROFS : 0;
 }
 
-/* ---- waiting ---- */
-
-/*
- * state_lock held. The transaction @tid, with a reference and one more waiter, its commit asked for; NULL: it is
- * neither running nor committing.
- */
-static struct transaction *join_commit(struct journal *j, tid_t tid)
-{
-	struct transaction *t = running_locked(j);
-
-	if (t && t->tid == tid) {
-		journal_request_commit(j, tid);
-		t->waiters++;
-		if (j->batching && t->waiters >= j->batch_target)
-			cond_broadcast(&j->commit_wake);
-	} else {
-		t = j->committing;
-		if (!t || t->tid != tid)
-			return NULL;
-		t->waiters++;
-	}
-	transaction_get(t);
-	return t;
-}
-
-/* state_lock held. Is @t running, and nobody else about to commit or likely to join? */
-static bool should_commit_here(const struct journal *j, const struct transaction *t)
-{
-	return t && t == running_locked(j) && !j->commit_busy && !j->company;
-}
-
-/* Drops the reference. */
-static int wait_for_pending(struct transaction *t)
-{
-	int err;
-
-	word_bit_wait_clear(&t->pending, TXN_PENDING, TXN_WAITERS);
-	err = t->err;
-	transaction_put(t);
-	return err;
-}
-
-int journal_wait_commit(struct journal *j, tid_t tid, bool *flushed_out)
-{
-	struct transaction *t;
-	bool will_flush = false;
-	int err;
-
-	if (flushed_out)
-		*flushed_out = false;
-	if (j->is_null)
-		return journal_error(j);
-	counter_add(j->counters, CNT_JOURNAL_FSYNCS, 1);
-	if (tid_geq(atomic_load_explicit(&j->committed_tid, memory_order_acquire), tid))
-		return 0;
-	mutex_lock(&j->state_lock);
-	t = running_locked(j);
-	if (t && t->tid == tid && should_commit_here(j, t)) {
-		err = journal_commit_here(j, t);
-		mutex_unlock(&j->state_lock);
-		if (!err && flushed_out)
-			*flushed_out = j->params.barriers;
-		return err;
-	}
-	t = join_commit(j, tid);
-	if (t)
-		will_flush = j->params.barriers && !t->flush_sent;
-	mutex_unlock(&j->state_lock);
-	if (!t) {
-		/* Durable meanwhile, lost, or never begun: of the last there is nothing to wait for. */
-		if (tid_geq(atomic_load_explicit(&j->committed_tid, memory_order_acquire), tid))
-			return 0;
-		return journal_error(j);
-	}
-	err = wait_for_pending(t);
-	if (!err && flushed_out)
-		*flushed_out = will_flush;
-	return err;
-}
-
-int journal_force_commit(struct journal *j)
-{
-	struct transaction *t;
-
-	if (j->is_null)
-		return journal_error(j);
-	mutex_lock(&j->state_lock);
-	t = running_locked(j);
-	if (should_commit_here(j, t)) {
-		int err = journal_commit_here(j, t);
-
-		mutex_unlock(&j->state_lock);
-		return err;
-	}
-	if (!t)
-		t = j->committing;
-	if (t)
-		t = join_commit(j, t->tid);
-	mutex_unlock(&j->state_lock);
-	return t ? wait_for_pending(t) : journal_error(j);
-}
+/* ---- everything home ---- */
 
 /* Until the transaction that commits now is refiled, so that its blocks are on the checkpoint list. */
 static void wait_until_refiled(struct journal *j)
@@ -190,7 +84,7 @@ int journal_lock_updates(struct journal *j)
 	}
 	mutex_lock(&j->state_lock);
 	j->barrier++;
-	while ((t = running_locked(j)) || j->committing) {
+	while ((t = journal_running(j)) || j->committing) {
 		if (t)
 			journal_request_commit(j, t->tid);
 		cond_wait(&j->transition, &j->state_lock);

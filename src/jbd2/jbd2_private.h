@@ -71,6 +71,7 @@ struct transaction {
 	uint32_t grant;                 /* [state_lock] log blocks set aside for it (J5) */
 	uint32_t log_start;             /* [state_lock] first log block; 0 before T_COMMIT */
 	uint32_t waiters;               /* [state_lock] threads that wait for this commit */
+	bool has_leader;                /* [state_lock] one of the waiters sees to its commit */
 	bool flush_sent;                /* [state_lock] the commit's device flush may have begun */
 	bool is_limited;                /* [state_lock] made for a reserved handle: ordinary ones have no grant yet */
 
@@ -156,8 +157,7 @@ struct journal {
 	uint32_t barrier;                       /* [state_lock] journal_lock_updates() depth: no new transaction */
 	uint32_t room_waiters;                  /* [state_lock] threads that wait for log space */
 	bool commit_busy;                       /* [state_lock] some thread commits */
-	bool thread_waits;                      /* [state_lock] the commit thread, for that one to be done */
-	bool batching;                          /* [state_lock] the committer gathers fsyncs */
+	uint32_t turn_waiters;                  /* [state_lock] in journal_wait_turn() */
 	uint32_t batch_target;                  /* [state_lock] waiters it hopes for */
 	uint32_t company;                       /* [state_lock] > 0: fsyncs shared a commit lately */
 	bool stop;                              /* [state_lock] the threads are to end */
@@ -178,6 +178,12 @@ struct journal {
 	pthread_t commit_thread, checkpoint_thread;
 	bool threads_run;                       /* [const] once running */
 };
+
+/* state_lock held. The running transaction, or NULL. */
+static inline struct transaction *journal_running(const struct journal *j)
+{
+	return atomic_load_explicit(&j->running, memory_order_relaxed);
+}
 
 /* ---- the log as a ring ---- */
 
@@ -280,8 +286,10 @@ void revoke_table_exit(struct revoke_table *table);
 /* ---- commit.c ---- */
 
 void *journal_commit_thread(void *arg);
-/* state_lock held, dropped meanwhile. Commits the running transaction @t on this thread; nobody else does. Its error. */
-int journal_commit_here(struct journal *j, struct transaction *t);
+/* state_lock held, dropped meanwhile. Commits the running transaction @t; nobody commits now (commit_busy). */
+void journal_commit(struct journal *j, struct transaction *t);
+/* state_lock held, dropped meanwhile. Somebody commits: until he is done, or perhaps a little less. */
+void journal_wait_turn(struct journal *j);
 /* state_lock held. Asks for the commit of @tid. */
 void journal_request_commit(struct journal *j, tid_t tid);
 
