@@ -286,9 +286,39 @@ static void a_symlink_is_read_while_its_xattrs_change(void **state)
 #define MOUNT_MB 8u
 
 static struct uext4_fs *mounted;
+static unsigned unmount_round;
 static _Atomic bool stop_load;
 
-/* Keeps files, names and blocks changing until told to stop, and leaves its last file dirty. */
+#define LAST_BYTES 20000u
+
+/* What the thread writes last, and nobody syncs. */
+static const char *write_last(unsigned id, unsigned round)
+{
+	char path[32], buf[LAST_BYTES];
+	struct uext4_file *file;
+
+	sprintf(path, "/last%u", id);
+	pattern_fill(buf, sizeof(buf), round, 0);
+	if (uext4_open(mounted, NULL, path, O_RDWR | O_CREAT | O_TRUNC, 0644, &file))
+		return "open the last";
+	if (uext4_pwrite(file, buf, sizeof(buf), 0) != (ssize_t)sizeof(buf))
+		return "write the last";
+	return uext4_close(file) ? "close the last" : NULL;
+}
+
+static void expect_last(unsigned id, unsigned round)
+{
+	char path[32], buf[LAST_BYTES + 1];
+	struct uext4_file *file;
+
+	sprintf(path, "/last%u", id);
+	assert_int_equal(uext4_open(mounted, NULL, path, O_RDONLY, 0, &file), 0);
+	assert_int_equal(uext4_pread(file, buf, sizeof(buf), 0), LAST_BYTES);
+	assert_true(pattern_holds(buf, LAST_BYTES, round, 0));
+	assert_int_equal(uext4_close(file), 0);
+}
+
+/* Keeps files, names and blocks changing until told to stop. */
 static void *load(void *arg)
 {
 	struct worker *w = arg;
@@ -316,11 +346,14 @@ static void *load(void *arg)
 		if (i % 7 == 6 && uext4_unlink(mounted, NULL, path) && i % 5 != 2)
 			w->wrong = "unlink";
 	}
+	if (!w->wrong)
+		w->wrong = write_last(w->id, unmount_round);
 	return NULL;
 }
 
-static void run_load(unsigned round)
+static void run_load(void)
 {
+	const unsigned round = unmount_round;
 	const struct timespec while_busy = { .tv_nsec = 1000000 * (round % 4) };
 	struct worker workers[THREADS];
 
@@ -349,7 +382,7 @@ static void copy_image(char *bytes, bool to_file)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* Goal: whatever threads have just done, and commits, writeback and checkpoints have not, an unmount leaves a clean image. */
+/* Goal: whatever threads have just done, and commits, writeback and checkpoints have not, an unmount leaves a clean image with all of it. */
 static void unmounting_after_load_is_clean_each_time(void **state)
 {
 	const struct uext4_options opt = { .struct_bytes = sizeof(opt), .mount_options = "cache_size=8M" };
@@ -358,9 +391,11 @@ static void unmounting_after_load_is_clean_each_time(void **state)
 	assert_non_null(bytes);
 	image_make(&img, "-t ext4 -b 1024 -O orphan_file", MOUNT_MB);
 	copy_image(bytes, false);
-	for (unsigned round = 0; round < UNMOUNTS; round++) {
+	for (unmount_round = 0; unmount_round < UNMOUNTS; unmount_round++) {
 		assert_int_equal(uext4_open_memory(bytes, (uint64_t)MOUNT_MB << 20, &opt, &mounted), 0);
-		run_load(round);
+		for (unsigned i = 0; unmount_round > 0 && i < THREADS; i++)
+			expect_last(i, unmount_round - 1);
+		run_load();
 		assert_int_equal(uext4_close_fs(mounted), 0);
 		copy_image(bytes, true);
 		image_check(&img);
