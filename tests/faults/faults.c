@@ -33,6 +33,8 @@ static const struct format sweep_formats[] = {
 	{ "ext3", "-t ext3", "", 1024, 0 },
 	{ "journal", "-t ext4", "data=journal", 1024, 0 },
 	{ "nojournal", "-t ext4 -O ^has_journal", "", 1024, FORMAT_NO_JOURNAL },
+	{ "recovery", "-t ext4 -O orphan_file", "", 1024, FORMAT_CRASHED },
+	{ "ext3-recovery", "-t ext3", "", 1024, FORMAT_CRASHED },
 	{ "ext2", "-t ext2", "", 1024, FORMAT_NO_JOURNAL | FORMAT_SHOWS_STALE },
 };
 #define FORMAT_COUNT ARRAY_SIZE(sweep_formats)
@@ -250,6 +252,27 @@ static int expect_in_child(unsigned format, unsigned workload)
 	return child < 0 || waitpid(child, &status, 0) != child || status ? -EIO : 0;
 }
 
+/* In a process of its own too. */
+static int crash_in_child(unsigned format)
+{
+	struct sweep sweep = { .base = &bases[format] };
+	size_t bytes = bases[format].size_bytes;
+	uint8_t *crashed = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t child;
+
+	if (crashed == MAP_FAILED)
+		return -ENOMEM;
+	child = fork();
+	if (child == 0)
+		_exit(sweep_open(&sweep) || sweep_crash(&sweep, crashed) ? 1 : 0);
+	if (child < 0 || waitpid(child, &status, 0) != child || status)
+		return -EIO;
+	memcpy(bases[format].bytes, crashed, bytes);
+	munmap(crashed, bytes);
+	return 0;
+}
+
 static int prepare(void)
 {
 	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -261,8 +284,11 @@ static int prepare(void)
 		if (args.format && strcmp(args.format, sweep_formats[f].name))
 			continue;
 		err = base_prepare(&sweep_formats[f], &bases[f]);
+		if (!err && (sweep_formats[f].flags & FORMAT_CRASHED))
+			err = crash_in_child(f);
 		for (unsigned w = 0; w < sweep_workloads && !err; w++)
-			err = expect_in_child(f, w);
+			if (sweep_has_workload(&sweep_formats[f], w))
+				err = expect_in_child(f, w);
 		if (err) {
 			fprintf(stderr, "faults: cannot prepare %s: %s\n", sweep_formats[f].name, strerror(-err));
 			return err;

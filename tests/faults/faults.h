@@ -59,7 +59,13 @@ struct sweep {
 
 extern const unsigned sweep_workloads;
 
+/* The workload starts from an image that has to be recovered: faults of recovery. */
+#define FORMAT_CRASHED 0x100u
+bool sweep_has_workload(const struct format *format, unsigned workload);
+
 int sweep_open(struct sweep *sweep);
+/* What is on the device after the first workload, without an unmount. NULL or what was wrong. */
+const char *sweep_crash(struct sweep *sweep, uint8_t *bytes_out);
 /* Runs a workload without a fault. NULL or what was wrong. */
 const char *sweep_expect(struct sweep *sweep, unsigned workload, struct sweep_expected *out);
 /* NULL, or what was wrong (static). *hit_out: some request did fail. */

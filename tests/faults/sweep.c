@@ -80,14 +80,27 @@ static const struct op round_the_log[] = {
 	{ OP_FSYNC, "a", NULL, 0, 0, 0 },
 };
 
+/* On an image that has to be recovered first. */
+static const struct op after_a_crash[] = {
+	{ OP_APPEND, "d/c", NULL, 0, B(2, 5), 0 },
+	{ OP_FSYNC, "d/c", NULL, 0, 0, 0 },
+	{ OP_CREATE, "new2", NULL, 0, 0, 0 },
+};
+
 static const struct {
 	const struct op *ops;
 	unsigned count;
 } workloads[] = {
 	{ everything, sizeof(everything) / sizeof(everything[0]) },
 	{ round_the_log, sizeof(round_the_log) / sizeof(round_the_log[0]) },
+	{ after_a_crash, sizeof(after_a_crash) / sizeof(after_a_crash[0]) },
 };
 const unsigned sweep_workloads = sizeof(workloads) / sizeof(workloads[0]);
+
+bool sweep_has_workload(const struct format *format, unsigned workload)
+{
+	return workloads[workload].ops == after_a_crash ? format->flags & FORMAT_CRASHED : !(format->flags & FORMAT_CRASHED);
+}
 
 static void make_workload(unsigned which, const struct format *format, struct workload *w)
 {
@@ -575,6 +588,27 @@ const char *sweep_case(struct sweep *sweep, const struct sweep_case *c, const st
 }
 
 /* ---- without a fault ---- */
+
+const char *sweep_crash(struct sweep *sweep, uint8_t *bytes_out)
+{
+	struct block_device *top;
+	struct session s = { 0 };
+	struct outcome o;
+	int err = outcome_open(sweep, 0, &o);
+
+	if (!err)
+		err = block_open_borrow(o.fault, &top);
+	if (!err)
+		err = crash_open(top, sweep->base->format->options, &s.fs);
+	if (err)
+		return "the image to crash does not mount";
+	for (unsigned i = 0; i + 1 < o.run.workload.count; i++)
+		op_run(&s, &o.run.workload.ops[i]); /* some fail, where the format has no such thing */
+	memcpy(bytes_out, sweep->live.bytes, sweep->base->size_bytes);
+	op_run(&s, &(struct op){ .kind = OP_UNMOUNT });
+	outcome_close(&o);
+	return NULL;
+}
 
 static uint64_t count_touching(struct block_device *record, const struct fault_rule *rule)
 {
