@@ -106,7 +106,7 @@ static void the_commit_writes_no_data(void **state)
 	pages = all_kinds_of_writes();
 	assert_int_equal(counter("journal", "data_pages_by_commit"), 0);
 	assert_true(counter("writeback", "data_pages_by_flusher") >= pages);
-	assert_true(counter("journal", "commits") >= 5);
+	assert_true(counter("journal", "commits") >= 4); /* the overwrite has none to wait for if its times are those before */
 }
 
 static void the_old_way_leaves_new_blocks_to_the_commit(void **state)

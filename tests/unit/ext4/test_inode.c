@@ -30,11 +30,15 @@ static int load_with(struct image_env *env, struct inode *file, size_t offset, c
 	int err;
 
 	assert_int_equal(inode_table_block(env->fs, file->ino, &bh, &off), 0);
+	buffer_lock(bh); /* the checkpoint may be writing it home */
 	memcpy(saved, bh->data + off, env->fs->inode_bytes);
 	memcpy(bh->data + off + offset, value, bytes);
 	inode_raw_csum_set(file, (struct ext4_inode *)(void *)(bh->data + off));
+	buffer_unlock(bh);
 	err = load_quietly(env, file->ino, false);
+	buffer_lock(bh);
 	memcpy(bh->data + off, saved, env->fs->inode_bytes);
+	buffer_unlock(bh);
 	buffer_put(bh);
 	return err;
 }
