@@ -166,6 +166,9 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int valid, stru
 	int err;
 
 	(void)fi;
+	/* As the kernel writes back the times of writes: nothing else, and both. utimensat(2) of mtime alone looks the same. */
+	if (server->options.writeback_cache && which == (UEXT4_SET_MTIME | UEXT4_SET_CTIME))
+		which |= UEXT4_SET_CACHED_TIMES;
 	err = kill_priv_on_setattr(server, node_of(ino), &attr, &which);
 	if (!err)
 		err = uext4_node_setattr(server->fs, NULL, node_of(ino), &attr, which, &now);

@@ -43,6 +43,8 @@ void vfs_getattr(struct inode *inode, struct vfs_attr *attr_out)
 
 static int check_frozen_flags(const struct inode *inode, uint32_t which)
 {
+	if (which & VFS_SET_CACHED_TIMES)
+		which &= ~SET_TIMES_GIVEN;
 	if ((which & (VFS_SET_MODE | VFS_SET_UID | VFS_SET_GID | SET_TIMES_GIVEN)) &&
 	    (inode->flags & (EXT4_IMMUTABLE_FL | EXT4_APPEND_FL)))
 		return -EPERM;
