@@ -99,8 +99,8 @@ struct uext4_attr {
 #define UEXT4_SET_ATIME_NOW 0x200u
 #define UEXT4_SET_MTIME_NOW 0x400u
 #define UEXT4_SET_KILL_PRIV 0x800u  /* with SIZE: drop setuid, setgid and security.capability */
-#define UEXT4_SET_CACHED_TIMES 0x2000u /* with MTIME: the caller kept it of writes that were allowed (FUSE writeback cache) */
 #define UEXT4_SET_OPENED    0x1000u /* with SIZE: through a file open for writing, whose mode was checked then */
+#define UEXT4_SET_CACHED_TIMES 0x2000u /* with MTIME: the caller kept it of writes that were allowed (FUSE writeback cache) */
 
 struct uext4_statfs {
 	uint64_t blocks, blocks_free, blocks_available, inodes, inodes_free, fsid;

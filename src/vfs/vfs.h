@@ -75,9 +75,9 @@ struct vfs_attr {
 #define VFS_SET_ATIME_NOW 0x200u
 #define VFS_SET_MTIME_NOW 0x400u
 #define VFS_SET_KILL_PRIV 0x800u  /* with SIZE: drop setuid, setgid and security.capability */
-#define VFS_SET_CACHED_TIMES 0x2000u /* with MTIME: of writes that were allowed, kept by the caller's cache */
 #define VFS_SET_OPENED    0x1000u /* with SIZE: through a file open for writing, so its mode was checked then */
-#define VFS_SET_ALL       0x1fffu
+#define VFS_SET_CACHED_TIMES 0x2000u /* with MTIME: of writes that were allowed, kept by the caller's cache */
+#define VFS_SET_ALL       0x3fffu
 
 void vfs_getattr(struct inode *inode, struct vfs_attr *attr_out);
 /* Checks as Linux's notify_change() and ext4 do, then applies size and the rest. */
