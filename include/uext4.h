@@ -104,6 +104,7 @@ struct uext4_attr {
 
 struct uext4_statfs {
 	uint64_t blocks, blocks_free, blocks_available, inodes, inodes_free, fsid;
+	uint64_t inodes_orphaned;   /* without a name and still in use, or being cut: they will give space back */
 	uint32_t block_bytes, name_max;
 	uint32_t time_gran_ns;      /* times are kept to a multiple of it: 1, or a second on inodes of 128 bytes */
 };
@@ -158,8 +159,12 @@ UEXT4_API int uext4_node_splice_read(struct uext4_fs *fs, uext4_ino ino, off_t p
 #define UEXT4_WRITE_DSYNC  0x2u
 #define UEXT4_WRITE_SYNC   0x4u
 #define UEXT4_WRITE_KILL_PRIV 0x8u   /* drop setuid, setgid and security.capability */
-#define UEXT4_WRITE_KEEP_TIMES 0x10u /* the caller sets mtime itself (FUSE writeback cache) */
+#define UEXT4_WRITE_KEEP_TIMES 0x10u /* pages of the caller's cache (FUSE writeback): it sets mtime itself */
 #define UEXT4_WRITE_UNCACHED 0x20u   /* the caller caches the data: large pieces go to the device before the call returns, which may be short */
+/*
+ * Up to the length of @iov, or a negative errno. -EPERM: immutable, or append-only and not at its end; pages of a cache may repeat
+ * what an append-only file has. -ENOSPC, -EFBIG, -EROFS, -EIO, -EUCLEAN, -EINVAL, -EISDIR, -ESTALE, -ENOMEM.
+ */
 UEXT4_API ssize_t uext4_node_writev(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos, uint32_t flags);
 UEXT4_API int uext4_node_fsync(struct uext4_fs *fs, uext4_ino ino, bool datasync);   /* directories too */
 #define UEXT4_FALLOC_KEEP_TIMES 0x40000000 /* in mode: the caller sets mtime itself (FUSE writeback cache) */

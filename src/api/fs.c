@@ -194,6 +194,7 @@ int uext4_statfs(struct uext4_fs *fs, struct uext4_statfs *statfs_out)
 		.blocks_available = from.blocks_available,
 		.inodes = from.inodes,
 		.inodes_free = from.inodes_free,
+		.inodes_orphaned = from.inodes_orphaned,
 		.fsid = from.fsid,
 		.block_bytes = from.block_bytes,
 		.name_max = from.name_max,

@@ -258,7 +258,7 @@ ssize_t uext4_node_writev(struct uext4_fs *fs, uext4_ino ino, const struct iovec
 
 	if (done)
 		return done;
-	done = vfs_writev(inode, iov, iov_count, pos, flags, NULL);
+	done = vfs_writev_node(inode, iov, iov_count, pos, flags);
 	icache_put(inode);
 	return done;
 }

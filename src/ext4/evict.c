@@ -134,6 +134,7 @@ int inode_evict(struct inode *inode)
 	/* What could not be freed stays an orphan on disk, but nobody in memory may point to it. */
 	if (inode_test(inode, INODE_ORPHAN))
 		orphan_del(NULL, inode);
+	orphan_uncount(inode);
 	inode_times_forget(inode);
 	return err;
 }

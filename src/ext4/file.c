@@ -21,7 +21,7 @@ ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to, unsi
 	else
 		n = iomap_buffered_read(m, pos, to, &file_iomap_ops);
 
-	if (n > 0 && inode_needs_atime(inode))
+	if (n > 0 && !(flags & FILE_READ_KEEP_ATIME) && inode_needs_atime(inode))
 		inode_stamp_lazy(inode, TIME_ATIME);
 	return n;
 }

@@ -11,6 +11,7 @@ extern const struct mapping_ops file_mapping_ops;   /* for inode_alloc() */
 /* Context of all: the caller holds no lock; each takes inode.rwsem as needed (see each). Sizes and positions in bytes. */
 
 #define FILE_READ_UNCACHED 0x1u  /* the caller keeps what he reads: what is not cached stays so (iomap_uncached_read()) */
+#define FILE_READ_KEEP_ATIME 0x2u
 /* inode.rwsem not held by the caller; readers run without it. Updates atime lazily. */
 ssize_t file_read(struct inode *inode, uint64_t pos, struct iov_cursor *to, unsigned flags);
 /* The whole range by reference, or -EOPNOTSUPP: see iomap_splice_read(). Updates atime lazily. */

@@ -54,6 +54,7 @@
 #define INODE_NO_ACL       0x080u /* known to have no ACL xattr */
 #define INODE_NO_XATTR     0x100u
 #define INODE_RAW_CLEARED  0x200u /* with INODE_NEW: the slot in the inode table was zeroed by this creation */
+#define INODE_ORPHAN_COUNTED 0x800u /* among orphans_count() */
 #define INODE_FAST_SYMLINK 0x400u /* the target is in i_block, as it was from the beginning */
 
 struct inode {
@@ -106,6 +107,7 @@ struct inode {
 	struct list_head lru;
 	void *vfs_private;
 	_Atomic uint32_t vfs_flags;      /* [atomic] vfs's own bits; 0 from inode_alloc() */
+	_Atomic uint64_t append_floor;   /* [atomic] append_only.c; 0: not known, also from inode_alloc() */
 	_Atomic uint32_t node_wb_err;    /* [atomic] errseq sample of fsync by inode number; 0 from inode_alloc() */
 	struct rcu_head rcu;
 };

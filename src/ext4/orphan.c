@@ -97,6 +97,19 @@ static int orphan_list_del(struct handle *h, struct inode *inode)
 
 /* ---- either way ---- */
 
+static void mark(struct inode *inode)
+{
+	inode_set(inode, INODE_ORPHAN);
+	if (!(inode_set(inode, INODE_ORPHAN_COUNTED) & INODE_ORPHAN_COUNTED))
+		atomic_fetch_add(&inode->fs->orphans->count, 1);
+}
+
+void orphan_uncount(struct inode *inode)
+{
+	if (inode_clear(inode, INODE_ORPHAN_COUNTED) & INODE_ORPHAN_COUNTED)
+		atomic_fetch_sub(&inode->fs->orphans->count, 1);
+}
+
 int orphan_add(struct handle *h, struct inode *inode)
 {
 	int err;
@@ -106,9 +119,10 @@ int orphan_add(struct handle *h, struct inode *inode)
 	err = orphan_file_add(h, inode);
 	if (err == -ENOSPC)
 		err = orphan_list_add(h, inode);
-	if (!err)
-		inode_set(inode, INODE_ORPHAN);
-	return err;
+	if (err)
+		return err;
+	mark(inode);
+	return 0;
 }
 
 int orphan_del(struct handle *h, struct inode *inode)
@@ -122,7 +136,14 @@ int orphan_del(struct handle *h, struct inode *inode)
 	else if (h)
 		err = orphan_file_del(h, inode);
 	inode_clear(inode, INODE_ORPHAN);
+	if (inode->nlink)
+		orphan_uncount(inode);
 	return err;
+}
+
+uint64_t orphans_count(const struct ext4_fs *fs)
+{
+	return fs->orphans ? atomic_load(&fs->orphans->count) : 0;
 }
 
 /* ---- fast commits ---- */
@@ -297,7 +318,7 @@ static int orphan_list_take(struct ext4_fs *fs, ino_num ino, struct orphan_count
 	list_add(&inode->orphan_node, &fs->orphans->list);
 	inode->orphan_slot = ORPHAN_SLOT_NONE;
 	mutex_unlock(&fs->orphan_lock);
-	inode_set(inode, INODE_ORPHAN);
+	mark(inode);
 	err = orphan_finish(inode, counts);
 	inode_free(inode);
 	return err;
@@ -346,7 +367,7 @@ static int orphan_slot_take(struct ext4_fs *fs, uint32_t slot, struct orphan_cou
 	if (err)
 		return err;
 	inode->orphan_slot = slot;
-	inode_set(inode, INODE_ORPHAN);
+	mark(inode);
 	err = orphan_finish(inode, counts);
 	inode_free(inode);
 	return err;

@@ -13,6 +13,7 @@ struct orphan_block {
 
 struct orphan_state {
 	struct list_head list;         /* [fs.orphan_lock] inodes on the linked list, as on disk: newest first */
+	_Atomic uint64_t count;        /* [atomic] inodes that are INODE_ORPHAN_COUNTED */
 	struct orphan_block *blocks;   /* [const] of the orphan file */
 	uint32_t block_count;          /* [const] 0: no orphan file */
 	uint32_t slots_per_block;      /* [const] */

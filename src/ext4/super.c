@@ -11,6 +11,7 @@
 #include "ext4/fs_private.h"
 #include "ext4/group.h"
 #include "ext4/inode_format.h"
+#include "ext4/orphan.h"
 #include "ext4/super.h"
 
 uint64_t super_blocks_count(const struct ext4_super_block *es)
@@ -425,6 +426,7 @@ void ext4_statfs(struct ext4_fs *fs, struct ext4_statfs *out)
 	out->blocks_available = out->blocks_free > kept ? out->blocks_free - kept : 0;
 	out->inodes = fs->inodes_count;
 	out->inodes_free = groups_free_inodes(fs);
+	out->inodes_orphaned = orphans_count(fs);
 	out->name_max = 255;
 	out->time_gran_ns = fs->inode_bytes > EXT4_GOOD_OLD_INODE_BYTES ? 1 : 1000000000;
 	out->fsid = le64_get(uuid[0]) ^ le64_get(uuid[1]);

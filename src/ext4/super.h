@@ -35,6 +35,7 @@ int ext4_remount_read_only(struct ext4_fs *fs);
 struct ext4_statfs {
 	uint64_t blocks, blocks_free, blocks_available; /* of block_bytes; overhead subtracted as Linux (minixdf off) */
 	uint64_t inodes, inodes_free;
+	uint64_t inodes_orphaned; /* on the orphan list now */
 	uint32_t block_bytes, name_max;
 	uint32_t time_gran_ns; /* times are kept to a multiple of it: whole seconds on inodes of 128 bytes */
 	uint64_t fsid;

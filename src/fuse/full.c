@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * full.c - telling a writer that the disk is full while the kernel caches his writes
+ * full.c - waiting for what the kernel has given back
  *
- * With a writeback cache write(2) ends in the kernel, and what has no room fails later, when it is written back: a
- * writer who calls no fsync would go on for ever. But write(2) asks for attributes that are not valid any more, with GETATTR on
- * the open file, which nothing else does but a read past the end. So when writeback of a file has found no room, its
- * attributes are made invalid, and that GETATTR answers ENOSPC, once. If there still is no room, writeback says so again.
- *
- * The files are kept in a small table without a lock; one pushed out by another is told by its next writeback, fsync or close.
+ * A file is freed when its last name and its last user are gone, and that the kernel tells us in its own time (FORGET), often
+ * after it has answered unlink(2) or close(2). Whoever needs just that space should not be told that there is none: while there
+ * are files without a name, an operation that finds no room waits a little and tries again. And once more when there are none
+ * any more: the last of them may have gone after it looked for room.
  */
 #include <errno.h>
+#include <time.h>
 
+#include "fuse/loop.h"
 #include "fuse/server.h"
 
-static _Atomic uint64_t *slot_of(struct server *server, fuse_ino_t ino)
-{
-	return &server->full[ino % SERVER_FULL_SLOTS];
-}
+#define FULL_TRIES    100u
+#define FULL_PAUSE_NS 1000000
 
-void full_note(struct server *server, fuse_ino_t ino)
+bool full_wait(struct server *server, int err, struct full_wait *wait)
 {
-	atomic_store(slot_of(server, ino), ino);
-	fuse_lowlevel_notify_inval_inode(server->session, ino, -1, 0); /* -ENOENT: the kernel has dropped it */
-}
+	struct timespec pause = { .tv_nsec = FULL_PAUSE_NS };
+	bool hoped = wait->hope || wait->tries == 0;
+	struct uext4_statfs sf;
 
-bool full_take(struct server *server, fuse_ino_t ino)
-{
-	uint64_t noted = ino;
-
-	return atomic_compare_exchange_strong(slot_of(server, ino), &noted, 0);
+	if (err != -ENOSPC || ++wait->tries > FULL_TRIES || uext4_statfs(server->fs, &sf))
+		return false;
+	wait->hope = sf.inodes_orphaned != 0;
+	if (!wait->hope)
+		return hoped;
+	loop_will_wait();
+	nanosleep(&pause, NULL);
+	return true;
 }

@@ -63,6 +63,8 @@ struct loop {
 	_Atomic int err;
 };
 
+static _Thread_local struct worker *current; /* this thread's */
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -134,6 +136,12 @@ static void hand_over(struct worker *w)
 		loop->server->handovers++;
 	}
 	pthread_mutex_unlock(&loop->lock);
+}
+
+void loop_will_wait(void)
+{
+	if (current && current->loop->leader == current)
+		hand_over(current);
 }
 
 /* L3, unforeseen: the standby's look at the leader. Caller: loop->lock. */
@@ -324,6 +332,7 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	current = w;
 	follow_init(&w->follow, w->loop->keeper);
 	while (wait_for_role(w)) {
 		serve(w);

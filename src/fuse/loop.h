@@ -11,6 +11,8 @@ struct loop *loop_create(struct server *server); /* session mounted. NULL: no me
 /* Serves until the file system is unmounted or loop_stop(). 0, or the receive call's negative errno, or -EAGAIN (no thread). */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);    /* any thread */
+/* The request that this thread answers will wait for others: another worker reads on. Nothing on other threads. */
+void loop_will_wait(void);
 void loop_destroy(struct loop *loop); /* after loop_run() */
 
 #endif

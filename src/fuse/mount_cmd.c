@@ -27,14 +27,19 @@ static const char usage[] =
 	"Returns once the mount answers; unmount with `uext4 umount MOUNTPOINT`.\n"
 	"\n"
 	"  -f           stay in the foreground, messages on standard error\n"
-	"  -o OPTIONS   comma-separated mount options:\n"
-	"     ro, rw, noload, errors=continue|remount-ro|panic, commit=SECONDS, barrier=0|1,\n"
-	"     data=ordered|writeback, discard, noatime, relatime, strictatime, nodelalloc, noacl,\n"
-	"     cache_size=BYTES[K|M|G], partition=N, offset=BYTES, sb=N, journal_path=PATH\n"
-	"     allow_other, allow_root, auto_unmount, nosuid, nodev, noexec, no_writeback_cache,\n"
-	"     spin_us=N (how long the server looks for the next request before it sleeps; 50),\n"
-	"     no_follow_caller (the server stays off the processor of a program that works steadily),\n"
-	"     max_threads=N (8), io_uring (with libfuse 3.18)\n"
+	"  -o OPTIONS   comma-separated mount options; uext4-mount(8) says more of each:\n"
+	"     the image:   partition=N, offset=BYTES, sb=N, journal_path=PATH, ro, rw, noload,\n"
+	"                  replay=memory\n"
+	"     safety:      data=ordered|writeback|journal, data_err=ignore|abort, barrier=0|1,\n"
+	"                  errors=continue|remount-ro|panic, commit=SECONDS,\n"
+	"                  max_batch_time=MICROSECONDS, journal_async_commit\n"
+	"     space:       cache_size=BYTES[K|M|G], discard, nodelalloc, resuid=N, resgid=N\n"
+	"     files:       noatime, nodiratime, relatime, strictatime, noacl, nouser_xattr, grpid\n"
+	"     FUSE:        allow_other, allow_root, auto_unmount, nosuid, nodev, noexec, sync, dirsync\n"
+	"     the server:  no_writeback_cache, max_threads=N (8),\n"
+	"                  spin_us=N (how long it looks for the next request before it sleeps; 50),\n"
+	"                  no_follow_caller (stay off the processor of a program that works steadily),\n"
+	"                  io_uring (with libfuse 3.18)\n"
 	"  -h, --help   this text\n";
 
 struct mount_args {
@@ -162,6 +167,7 @@ static void *stop_on_signal(void *arg)
 	while (!s->done && !pthread_cond_timedwait(&s->done_cond, &s->lock, &until))
 		;
 	pthread_mutex_unlock(&s->lock);
+	pages_stop(s->server->pages); /* it may wait for a page that only the loop can have written */
 	loop_stop(s->loop);
 	return NULL;
 }
@@ -172,9 +178,12 @@ static int serve_until_unmounted(struct server *server, const char *mountpoint)
 	pthread_t thread;
 	int err;
 
+	server->pages = pages_start(server->session);
 	s.loop = loop_create(server);
-	if (!s.loop)
-		return -ENOMEM;
+	if (!s.loop || !server->pages) {
+		err = -ENOMEM;
+		goto free;
+	}
 	pthread_mutex_init(&s.lock, NULL);
 	pthread_cond_init(&s.done_cond, NULL);
 	err = -pthread_create(&thread, NULL, stop_on_signal, &s);
@@ -189,7 +198,11 @@ static int serve_until_unmounted(struct server *server, const char *mountpoint)
 	}
 	pthread_cond_destroy(&s.done_cond);
 	pthread_mutex_destroy(&s.lock);
-	loop_destroy(s.loop);
+free:
+	if (server->pages)
+		pages_free(server->pages);
+	if (s.loop)
+		loop_destroy(s.loop);
 	return err;
 }
 

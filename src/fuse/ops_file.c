@@ -49,6 +49,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	struct server *server = req_server(req);
 	struct iovec iov = { .iov_base = (char *)buf, .iov_len = size };
 	uint32_t flags = UEXT4_WRITE_UNCACHED;
+	struct full_wait wait = { 0 };
 	size_t done = 0;
 	ssize_t put = 0;
 
@@ -57,15 +58,19 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	else if (raw_request_current()->kill_priv)
 		flags |= UEXT4_WRITE_KILL_PRIV;
 	while (done < size) {
-		put = uext4_node_writev(server->fs, node_of(ino), &iov, 1, off + (off_t)done, flags);
+		do
+			put = uext4_node_writev(server->fs, node_of(ino), &iov, 1, off + (off_t)done, flags);
+		while (full_wait(server, (int)put, &wait));
 		if (put <= 0)
 			break;
 		done += (size_t)put;
 		iov.iov_base = (char *)buf + done;
 		iov.iov_len = size - done;
 	}
-	if (put == -ENOSPC && fi->writepage)
-		full_note(server, ino);
+	if (fi->writepage && (put == -ENOSPC || put == -EPERM))
+		refused_note(server, ino, (int)put);
+	if (fi->writepage && put == -EPERM)
+		pages_drop(server->pages, ino); /* what is there is still in the file */
 	/* The kernel does not look at the count of its writeback: what is short would be lost, and fsync would not say so. */
 	if (done < size && (done == 0 || fi->writepage))
 		fuse_reply_err(req, put < 0 ? (int)-put : EIO);
@@ -82,11 +87,16 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, struct fuse_file_info *fi)
 {
 	struct server *server = req_server(req);
+	struct full_wait wait = { 0 };
+	int err;
 
 	(void)fi;
 	if (server->options.writeback_cache && !server->options.read_only)
 		mode |= UEXT4_FALLOC_KEEP_TIMES; /* the kernel's own are the newest, and follow by SETATTR */
-	fuse_reply_err(req, -uext4_node_fallocate(server->fs, node_of(ino), mode, off, len));
+	do
+		err = uext4_node_fallocate(server->fs, node_of(ino), mode, off, len);
+	while (full_wait(server, err, &wait));
+	fuse_reply_err(req, -err);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)

@@ -2,8 +2,10 @@
 /* ops_fs.c - STATFS, and the ioctls that chattr and lsattr use */
 #include <errno.h>
 #include <linux/fs.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "fuse/server.h"
 
@@ -65,6 +67,51 @@ static int may_set_flags(fuse_req_t req, const struct uext4_attr *now, const str
 	return 0;
 }
 
+/* ---- flags that freeze a file ---- */
+
+struct freezing {
+	fuse_req_t req;
+	uext4_ino ino;
+	struct uext4_attr want;
+	uint32_t which;
+};
+
+static void reply_set(fuse_req_t req, int err)
+{
+	if (err)
+		fuse_reply_err(req, -err);
+	else
+		fuse_reply_ioctl(req, 0, NULL, 0);
+}
+
+static void freeze(void *arg)
+{
+	struct freezing *f = arg;
+
+	reply_set(f->req, uext4_node_setattr(req_server(f->req)->fs, NULL, f->ino, &f->want, f->which, NULL));
+	free(f);
+}
+
+/* What was written while it was allowed must be in the file before it is forbidden. True: the request will be answered. */
+static bool freeze_after_writeback(fuse_req_t req, fuse_ino_t ino, const struct uext4_attr *now,
+				   const struct uext4_attr *want, uint32_t which)
+{
+	struct server *server = req_server(req);
+	struct freezing *f;
+
+	if (!(want->flags & ~now->flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) || !S_ISREG(now->mode) ||
+	    !server->options.writeback_cache || server->options.read_only)
+		return false;
+	f = malloc(sizeof(*f));
+	if (!f) {
+		fuse_reply_err(req, ENOMEM);
+		return true;
+	}
+	*f = (struct freezing){ .req = req, .ino = node_of(ino), .want = *want, .which = which };
+	pages_drop_then(server->pages, ino, freeze, f);
+	return true;
+}
+
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg, struct fuse_file_info *fi, unsigned flags,
 	      const void *in_buf, size_t in_size, size_t out_size)
 {
@@ -106,10 +153,9 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg, struct fu
 		return;
 	}
 	err = may_set_flags(req, &attr, &want);
+	if (!err && freeze_after_writeback(req, ino, &attr, &want, which))
+		return;
 	if (!err)
 		err = uext4_node_setattr(server->fs, NULL, node_of(ino), &want, which, NULL);
-	if (err)
-		fuse_reply_err(req, -err);
-	else
-		fuse_reply_ioctl(req, 0, NULL, 0);
+	reply_set(req, err);
 }

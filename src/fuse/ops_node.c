@@ -99,13 +99,10 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct server *server = req_server(req);
 	struct uext4_attr attr;
-	int err;
+	int err = fi ? refused_take(server, ino) : 0;
 
-	if (fi && full_take(server, ino)) {
-		fuse_reply_err(req, ENOSPC);
-		return;
-	}
-	err = uext4_node_getattr(server->fs, node_of(ino), &attr);
+	if (!err)
+		err = uext4_node_getattr(server->fs, node_of(ino), &attr);
 	reply_attr(req, err, &attr);
 }
 
@@ -190,23 +187,31 @@ void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
+	struct server *server = req_server(req);
 	struct uext4_entry entry;
 	struct req_cred cred;
+	struct full_wait wait = { 0 };
 	int err;
 
 	cred_with_groups(req, mode, &cred);
-	err = uext4_node_mknod(req_server(req)->fs, &cred.cred, node_of(parent), name, mode, rdev, &entry);
+	do
+		err = uext4_node_mknod(server->fs, &cred.cred, node_of(parent), name, mode, rdev, &entry);
+	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }
 
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
+	struct server *server = req_server(req);
 	struct uext4_entry entry;
 	struct req_cred cred;
+	struct full_wait wait = { 0 };
 	int err;
 
 	cred_of(req, &cred);
-	err = uext4_node_mkdir(req_server(req)->fs, &cred.cred, node_of(parent), name, mode, &entry);
+	do
+		err = uext4_node_mkdir(server->fs, &cred.cred, node_of(parent), name, mode, &entry);
+	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }
 
@@ -222,30 +227,45 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
+	struct server *server = req_server(req);
 	struct uext4_entry entry;
 	struct req_cred cred;
+	struct full_wait wait = { 0 };
 	int err;
 
 	cred_of(req, &cred);
-	err = uext4_node_symlink(req_server(req)->fs, &cred.cred, node_of(parent), name, target, &entry);
+	do
+		err = uext4_node_symlink(server->fs, &cred.cred, node_of(parent), name, target, &entry);
+	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent, const char *new_name,
 	       unsigned flags)
 {
+	struct server *server = req_server(req);
 	struct req_cred cred;
+	struct full_wait wait = { 0 };
+	int err;
 
 	cred_of(req, &cred); /* a whiteout belongs to the caller */
-	fuse_reply_err(req, -uext4_node_rename(req_server(req)->fs, flags & UEXT4_RENAME_WHITEOUT ? &cred.cred : NULL,
-					       node_of(parent), name, node_of(new_parent), new_name, flags));
+	do
+		err = uext4_node_rename(server->fs, flags & UEXT4_RENAME_WHITEOUT ? &cred.cred : NULL, node_of(parent), name,
+					node_of(new_parent), new_name, flags);
+	while (full_wait(server, err, &wait));
+	fuse_reply_err(req, -err);
 }
 
 void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
+	struct server *server = req_server(req);
 	struct uext4_entry entry;
-	int err = uext4_node_link(req_server(req)->fs, NULL, node_of(ino), node_of(new_parent), new_name, &entry);
+	struct full_wait wait = { 0 };
+	int err;
 
+	do
+		err = uext4_node_link(server->fs, NULL, node_of(ino), node_of(new_parent), new_name, &entry);
+	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }
 

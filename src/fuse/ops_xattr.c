@@ -103,7 +103,14 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
-	fuse_reply_err(req, -uext4_node_setxattr(req_server(req)->fs, NULL, node_of(ino), name, value, size, flags));
+	struct server *server = req_server(req);
+	struct full_wait wait = { 0 };
+	int err;
+
+	do
+		err = uext4_node_setxattr(server->fs, NULL, node_of(ino), name, value, size, flags);
+	while (full_wait(server, err, &wait));
+	fuse_reply_err(req, -err);
 }
 
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)

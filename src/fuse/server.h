@@ -14,7 +14,7 @@
 
 #define SERVER_MAX_WRITE_BYTES (1u << 20)
 #define SERVER_OPCODES         64
-#define SERVER_FULL_SLOTS      64
+#define SERVER_REFUSED_SLOTS   64
 
 /* Names of the virtual attributes, readable on every node and listed on none. */
 #define SERVER_XATTR_STATS "uext4.stats"   /* counters as JSON */
@@ -42,13 +42,14 @@ struct server {
 	const char *mountpoint;          /* [const] resolved */
 	int ready_fd;                    /* [leader] on_ready's: where the parent process waits, -1: none */
 	_Atomic uint64_t requests[SERVER_OPCODES]; /* [atomic] by opcode; the last for unknown ones */
-	_Atomic uint64_t full[SERVER_FULL_SLOTS]; /* [atomic] full.c: files whose writeback found no room; 0: none */
+	_Atomic uint64_t refused[SERVER_REFUSED_SLOTS]; /* [atomic] refused.c: files whose writeback was refused; 0: none */
 	_Atomic uint64_t reads_empty;    /* [atomic] spins that found no request */
 	_Atomic uint64_t followed;       /* [atomic] requests answered on their caller's processor */
 	_Atomic uint64_t spliced;        /* [atomic] READs answered without copying */
 	_Atomic uint64_t handovers;      /* [atomic] a second worker took over from a blocked one */
 	char wait_name[64];              /* [const] abstract socket, without the leading NUL */
 	int wait_fd;                     /* [const] listening */
+	struct pages *pages;             /* [const] while the loop runs */
 };
 
 /* ---- ops: request handlers ---- */
@@ -137,10 +138,36 @@ void *worker_buffer(void);
  */
 bool splice_reply_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off);
 
+/* ---- refused.c ---- */
+
+void refused_note(struct server *server, fuse_ino_t ino, int err); /* writeback of the file failed with @err */
+int  refused_take(struct server *server, fuse_ino_t ino); /* has that happened, and nobody been told? the error, or 0 */
+
 /* ---- full.c ---- */
 
-void full_note(struct server *server, fuse_ino_t ino); /* writeback of the file found no room */
-bool full_take(struct server *server, fuse_ino_t ino); /* has that happened, and nobody been told? */
+struct full_wait { /* starts zeroed */
+	unsigned tries;
+	bool hope;
+};
+/* After an operation that gave @err: was it -ENOSPC, and is it worth trying again? Then some time has passed, perhaps. */
+bool full_wait(struct server *server, int err, struct full_wait *wait);
+
+/* ---- pages.c: what the kernel caches of files ---- */
+
+struct pages;
+
+/* A thread of its own: the kernel wants its WRITEs answered before it lets a page go. NULL: no memory, no thread. */
+struct pages *pages_start(struct fuse_session *session);
+/* Finishes what it has begun; the session still serves or is gone. The rest is not done. */
+void pages_stop(struct pages *pages);
+void pages_free(struct pages *pages);
+/* Drops the pages of a file soon, written back first: they are not what the file has. Without memory they stay. */
+void pages_drop(struct pages *pages, fuse_ino_t ino);
+/**
+ * pages_drop_then() - drop the pages of a file, written back first, and then call @then(@arg)
+ * @then: runs on the thread of @pages, or on the caller's where that has stopped or has no memory
+ */
+void pages_drop_then(struct pages *pages, fuse_ino_t ino, void (*then)(void *arg), void *arg);
 
 /* ---- session ---- */
 

@@ -5,6 +5,7 @@
 #include "ext4/file.h"
 #include "ext4/namei.h"
 #include "ext4/xattr.h"
+#include "vfs/append_only.h"
 #include "vfs/vfs.h"
 
 #define SECTOR_BYTES 512u
@@ -217,6 +218,8 @@ static int setattr_locked(const struct vfs_cred *cred, struct inode *inode, cons
 		err = file_truncate_locked(inode, attr->size);
 	if (!err && args.valid)
 		err = namei_setattr(inode, &args);
+	if (!err && (which & VFS_SET_FLAGS))
+		append_only_restart(inode);
 	return err;
 }
 

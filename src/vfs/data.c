@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ext4/file.h"
+#include "vfs/append_only.h"
 #include "vfs/vfs.h"
 
 /* As Linux: more is transferred in several calls. */
@@ -78,6 +79,20 @@ ssize_t vfs_writev(struct inode *inode, const struct iovec *iov, int iov_count, 
 	if (err || cursor.left_bytes == 0)
 		return err;
 	return file_write(inode, (uint64_t)pos, &cursor, flags, pos_out ? pos_out : &where);
+}
+
+ssize_t vfs_writev_node(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags)
+{
+	bool append_only = (inode->flags & EXT4_APPEND_FL) && !(flags & FILE_WRITE_APPEND) && pos >= 0;
+	ssize_t done = 0;
+
+	if (append_only && S_ISREG(inode->mode))
+		done = append_only_check(inode, iov, iov_count, (uint64_t)pos, flags & FILE_WRITE_KEEP_TIMES);
+	if (!done)
+		done = vfs_writev(inode, iov, iov_count, pos, flags, NULL);
+	if (append_only && done > 0)
+		append_only_note(inode, (uint64_t)pos, (uint64_t)done);
+	return done;
 }
 
 int vfs_fallocate(struct inode *inode, int mode, int64_t pos, int64_t len)

@@ -122,6 +122,11 @@ int vfs_splice_read(struct inode *inode, int64_t pos, size_t len_bytes, int pipe
 /* @flags: FILE_WRITE_*. *pos_out (may be NULL): where it went. */
 ssize_t vfs_writev(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags,
 		   uint64_t *pos_out);
+/*
+ * By inode number, where nobody was asked whether he opens it to append: an append-only file takes only appends, -EPERM otherwise.
+ * With FILE_WRITE_KEEP_TIMES pages of a cache above, which may repeat what it has.
+ */
+ssize_t vfs_writev_node(struct inode *inode, const struct iovec *iov, int iov_count, int64_t pos, unsigned flags);
 int vfs_fallocate(struct inode *inode, int mode, int64_t pos, int64_t len);
 int64_t vfs_seek(struct inode *inode, int64_t pos, int whence);
 /* By inode number, where there is no open file to remember what was reported: once per node. */

@@ -152,3 +152,29 @@ bool pattern_holds(const char *buf, size_t len, uint64_t file, uint64_t pos)
 	}
 	return true;
 }
+
+struct uext4_file *image_open_file(struct image *img, const char *path, int flags)
+{
+	struct uext4_file *file;
+
+	assert_int_equal(uext4_open(img->fs, NULL, path, flags, 0644, &file), 0);
+	return file;
+}
+
+void image_write(struct uext4_file *to, uint64_t file, off_t pos, size_t len)
+{
+	char *buf = malloc(len);
+
+	pattern_fill(buf, len, file, (uint64_t)pos);
+	assert_int_equal(uext4_pwrite(to, buf, len, pos), len);
+	free(buf);
+}
+
+void image_expect(struct uext4_file *in, uint64_t file, off_t pos, size_t len)
+{
+	char *buf = malloc(len);
+
+	assert_int_equal(uext4_pread(in, buf, len, pos), len);
+	assert_true(pattern_holds(buf, len, file, (uint64_t)pos));
+	free(buf);
+}

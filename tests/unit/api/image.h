@@ -39,4 +39,9 @@ bool image_tools_missing(void);
 void pattern_fill(char *buf, size_t len, uint64_t file, uint64_t pos);
 bool pattern_holds(const char *buf, size_t len, uint64_t file, uint64_t pos);
 
+/* Calls that have to succeed. @file of the last two is the id that the pattern begins with. */
+struct uext4_file *image_open_file(struct image *img, const char *path, int flags);
+void image_write(struct uext4_file *to, uint64_t file, off_t pos, size_t len);
+void image_expect(struct uext4_file *in, uint64_t file, off_t pos, size_t len);
+
 #endif

@@ -26,32 +26,6 @@ static int stop(void **state)
 	return 0;
 }
 
-static struct uext4_file *open_file(const char *path, int flags)
-{
-	struct uext4_file *file;
-
-	assert_int_equal(uext4_open(img.fs, NULL, path, flags, 0644, &file), 0);
-	return file;
-}
-
-static void write_pattern(struct uext4_file *file, uint64_t id, off_t pos, size_t len)
-{
-	char *buf = malloc(len);
-
-	pattern_fill(buf, len, id, (uint64_t)pos);
-	assert_int_equal(uext4_pwrite(file, buf, len, pos), len);
-	free(buf);
-}
-
-static void expect_pattern(struct uext4_file *file, uint64_t id, off_t pos, size_t len)
-{
-	char *buf = malloc(len);
-
-	assert_int_equal(uext4_pread(file, buf, len, pos), len);
-	assert_true(pattern_holds(buf, len, id, (uint64_t)pos));
-	free(buf);
-}
-
 static void expect_zeros(struct uext4_file *file, off_t pos, size_t len)
 {
 	char *buf = malloc(len);
@@ -72,17 +46,17 @@ static uint64_t size_of(struct uext4_file *file)
 
 static void large_file_reads_back_after_a_remount(void **state)
 {
-	struct uext4_file *file = open_file("/big", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/big", O_RDWR | O_CREAT);
 
 	for (off_t pos = 0; pos < 40 << 20; pos += 1 << 20)
-		write_pattern(file, 1, pos, 1 << 20);
-	expect_pattern(file, 1, 12345, 3000000);
+		image_write(file, 1, pos, 1 << 20);
+	image_expect(file, 1, 12345, 3000000);
 	assert_int_equal(uext4_close(file), 0);
 	image_reopen(&img);
-	file = open_file("/big", O_RDONLY);
+	file = image_open_file(&img, "/big", O_RDONLY);
 	assert_int_equal(size_of(file), 40 << 20);
 	for (off_t pos = 0; pos < 40 << 20; pos += 1 << 20)
-		expect_pattern(file, 1, pos, 1 << 20);
+		image_expect(file, 1, pos, 1 << 20);
 	assert_int_equal(uext4_pread(file, (char[10]){ 0 }, 10, 40 << 20), 0);
 	assert_int_equal(uext4_close(file), 0);
 }
@@ -92,24 +66,24 @@ static void odd_positions_and_lengths(void **state)
 	static const struct { off_t pos; size_t len; } pieces[] = {
 		{ 0, 1 }, { 1, 4095 }, { 4096, 4097 }, { 8193, 100000 }, { 108193, 3 }, { 108196, 1 << 20 },
 	};
-	struct uext4_file *file = open_file("/odd", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/odd", O_RDWR | O_CREAT);
 
 	for (unsigned i = 0; i < 6; i++)
-		write_pattern(file, 2, pieces[i].pos, pieces[i].len);
+		image_write(file, 2, pieces[i].pos, pieces[i].len);
 	assert_int_equal(uext4_fsync(file), 0);
 	assert_int_equal(uext4_close(file), 0);
 	image_reopen(&img);
-	file = open_file("/odd", O_RDONLY);
-	expect_pattern(file, 2, 0, 108196 + (1 << 20));
+	file = image_open_file(&img, "/odd", O_RDONLY);
+	image_expect(file, 2, 0, 108196 + (1 << 20));
 	assert_int_equal(uext4_close(file), 0);
 }
 
 static void holes_read_as_zeros_and_are_found(void **state)
 {
-	struct uext4_file *file = open_file("/sparse", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/sparse", O_RDWR | O_CREAT);
 
-	write_pattern(file, 3, 1 << 20, 8192);
-	write_pattern(file, 3, 5 << 20, 100);
+	image_write(file, 3, 1 << 20, 8192);
+	image_write(file, 3, 5 << 20, 100);
 	assert_int_equal(uext4_ftruncate(file, 8 << 20), 0);
 	for (int round = 0; round < 2; round++) {
 		assert_int_equal(uext4_lseek(file, 0, SEEK_DATA), 1 << 20);
@@ -118,47 +92,47 @@ static void holes_read_as_zeros_and_are_found(void **state)
 		assert_int_equal(uext4_lseek(file, 6 << 20, SEEK_DATA), -ENXIO);
 		assert_int_equal(uext4_lseek(file, 6 << 20, SEEK_HOLE), 6 << 20);
 		expect_zeros(file, 0, 1 << 20);
-		expect_pattern(file, 3, 1 << 20, 8192);
-		expect_pattern(file, 3, 5 << 20, 100);
+		image_expect(file, 3, 1 << 20, 8192);
+		image_expect(file, 3, 5 << 20, 100);
 		expect_zeros(file, (5 << 20) + 100, 4096);
 		assert_int_equal(uext4_close(file), 0);
 		if (!round)
 			image_reopen(&img);
-		file = open_file("/sparse", O_RDWR);
+		file = image_open_file(&img, "/sparse", O_RDWR);
 	}
 	assert_int_equal(uext4_close(file), 0);
 }
 
 static void cut_tail_does_not_come_back(void **state)
 {
-	struct uext4_file *file = open_file("/cut", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/cut", O_RDWR | O_CREAT);
 
-	write_pattern(file, 4, 0, 20000);
+	image_write(file, 4, 0, 20000);
 	assert_int_equal(uext4_fsync(file), 0);
 	assert_int_equal(uext4_ftruncate(file, 5000), 0);
 	assert_int_equal(uext4_ftruncate(file, 30000), 0);
-	expect_pattern(file, 4, 0, 5000);
+	image_expect(file, 4, 0, 5000);
 	expect_zeros(file, 5000, 25000);
-	write_pattern(file, 4, 40000, 10);
+	image_write(file, 4, 40000, 10);
 	expect_zeros(file, 30000, 10000);
 	assert_int_equal(uext4_close(file), 0);
 	image_reopen(&img);
-	file = open_file("/cut", O_RDONLY);
-	expect_pattern(file, 4, 0, 5000);
+	file = image_open_file(&img, "/cut", O_RDONLY);
+	image_expect(file, 4, 0, 5000);
 	expect_zeros(file, 5000, 35000);
-	expect_pattern(file, 4, 40000, 10);
+	image_expect(file, 4, 40000, 10);
 	assert_int_equal(uext4_close(file), 0);
 }
 
 static void open_modes(void **state)
 {
-	struct uext4_file *file = open_file("/modes", O_WRONLY | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/modes", O_WRONLY | O_CREAT);
 	char buf[16];
 
 	assert_int_equal(uext4_write(file, "hello", 5), 5);
 	assert_int_equal(uext4_read(file, buf, 5), -EBADF);
 	assert_int_equal(uext4_close(file), 0);
-	file = open_file("/modes", O_RDONLY);
+	file = image_open_file(&img, "/modes", O_RDONLY);
 	assert_int_equal(uext4_write(file, "x", 1), -EBADF);
 	assert_int_equal(uext4_ftruncate(file, 0), -EINVAL);
 	assert_int_equal(uext4_read(file, buf, 2), 2);
@@ -169,23 +143,23 @@ static void open_modes(void **state)
 	assert_int_equal(uext4_lseek(file, -4, SEEK_CUR), -EINVAL);
 	assert_int_equal(uext4_pread(file, buf, 1, -1), -EINVAL);
 	assert_int_equal(uext4_close(file), 0);
-	file = open_file("/modes", O_WRONLY | O_APPEND);
+	file = image_open_file(&img, "/modes", O_WRONLY | O_APPEND);
 	assert_int_equal(uext4_write(file, " there", 6), 6);
 	assert_int_equal(uext4_pwrite(file, "!", 1, 0), 1); /* O_APPEND wins, as on Linux */
 	assert_int_equal(size_of(file), 12);
 	assert_int_equal(uext4_close(file), 0);
-	file = open_file("/modes", O_RDWR | O_TRUNC);
+	file = image_open_file(&img, "/modes", O_RDWR | O_TRUNC);
 	assert_int_equal(size_of(file), 0);
 	assert_int_equal(uext4_close(file), 0);
 }
 
 static void unlinked_open_file_keeps_its_bytes(void **state)
 {
-	struct uext4_file *file = open_file("/gone", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/gone", O_RDWR | O_CREAT);
 	struct uext4_statfs before, after;
 
 	assert_int_equal(uext4_statfs(img.fs, &before), 0);
-	write_pattern(file, 5, 0, 2 << 20);
+	image_write(file, 5, 0, 2 << 20);
 	assert_int_equal(uext4_fsync(file), 0);
 	assert_int_equal(uext4_unlink(img.fs, NULL, "/gone"), 0);
 	for (int i = 0; i < 50; i++) {
@@ -193,21 +167,21 @@ static void unlinked_open_file_keeps_its_bytes(void **state)
 		char path[32];
 
 		sprintf(path, "/other%d", i);
-		other = open_file(path, O_RDWR | O_CREAT);
-		write_pattern(other, 100 + (uint64_t)i, 0, 5000);
+		other = image_open_file(&img, path, O_RDWR | O_CREAT);
+		image_write(other, 100 + (uint64_t)i, 0, 5000);
 		assert_int_equal(uext4_close(other), 0);
 	}
-	expect_pattern(file, 5, 0, 2 << 20);
-	write_pattern(file, 5, 2 << 20, 1 << 20);
-	expect_pattern(file, 5, 0, 3 << 20);
+	image_expect(file, 5, 0, 2 << 20);
+	image_write(file, 5, 2 << 20, 1 << 20);
+	image_expect(file, 5, 0, 3 << 20);
 	assert_int_equal(uext4_close(file), 0);
 	for (int i = 0; i < 50; i++) {
 		struct uext4_file *other;
 		char path[32];
 
 		sprintf(path, "/other%d", i);
-		other = open_file(path, O_RDONLY);
-		expect_pattern(other, 100 + (uint64_t)i, 0, 5000);
+		other = image_open_file(&img, path, O_RDONLY);
+		image_expect(other, 100 + (uint64_t)i, 0, 5000);
 		assert_int_equal(uext4_close(other), 0);
 		assert_int_equal(uext4_unlink(img.fs, NULL, path), 0);
 	}
@@ -219,64 +193,64 @@ static void unlinked_open_file_keeps_its_bytes(void **state)
 
 static void many_extents_then_filled_in(void **state)
 {
-	struct uext4_file *file = open_file("/frag", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/frag", O_RDWR | O_CREAT);
 
 	for (off_t block = 0; block < 3000; block += 2) {
-		write_pattern(file, 6, block * 4096, 4096);
+		image_write(file, 6, block * 4096, 4096);
 		if (block % 200 == 0)
 			assert_int_equal(uext4_fdatasync(file), 0);
 	}
 	assert_int_equal(uext4_close(file), 0);
 	image_reopen(&img);
-	file = open_file("/frag", O_RDWR);
+	file = image_open_file(&img, "/frag", O_RDWR);
 	for (off_t block = 0; block < 3000; block += 2) {
-		expect_pattern(file, 6, block * 4096, 4096);
+		image_expect(file, 6, block * 4096, 4096);
 		if (block + 1 < 2999)
 			expect_zeros(file, (block + 1) * 4096, 4096);
 	}
 	for (off_t block = 1; block < 3000; block += 2)
-		write_pattern(file, 6, block * 4096, 4096);
+		image_write(file, 6, block * 4096, 4096);
 	assert_int_equal(uext4_fsync(file), 0);
-	expect_pattern(file, 6, 0, 3000 * 4096);
+	image_expect(file, 6, 0, 3000 * 4096);
 	assert_int_equal(uext4_close(file), 0);
 	image_reopen(&img);
-	file = open_file("/frag", O_RDONLY);
-	expect_pattern(file, 6, 0, 3000 * 4096);
+	file = image_open_file(&img, "/frag", O_RDONLY);
+	image_expect(file, 6, 0, 3000 * 4096);
 	assert_int_equal(uext4_close(file), 0);
 }
 
 static void fallocate_reserves_punches_and_zeroes(void **state)
 {
-	struct uext4_file *file = open_file("/falloc", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/falloc", O_RDWR | O_CREAT);
 
 	assert_int_equal(uext4_fallocate(file, 0, 0, 1 << 20), 0);
 	assert_int_equal(size_of(file), 1 << 20);
 	expect_zeros(file, 0, 1 << 20);
-	write_pattern(file, 7, 0, 1 << 20);
+	image_write(file, 7, 0, 1 << 20);
 	assert_int_equal(uext4_fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 10000, 50000), 0);
-	expect_pattern(file, 7, 0, 10000);
+	image_expect(file, 7, 0, 10000);
 	expect_zeros(file, 10000, 50000);
-	expect_pattern(file, 7, 60000, 1000);
+	image_expect(file, 7, 60000, 1000);
 	assert_int_equal(uext4_fallocate(file, FALLOC_FL_ZERO_RANGE, 100000, 9999), 0);
 	expect_zeros(file, 100000, 9999);
-	expect_pattern(file, 7, 109999, 100);
+	image_expect(file, 7, 109999, 100);
 	assert_int_equal(uext4_fallocate(file, FALLOC_FL_KEEP_SIZE, 1 << 20, 1 << 20), 0);
 	assert_int_equal(size_of(file), 1 << 20);
 	assert_int_equal(uext4_fallocate(file, 0, -1, 10), -EINVAL);
 	assert_int_equal(uext4_fallocate(file, 0, 0, 0), -EINVAL);
 	assert_int_equal(uext4_close(file), 0);
 	image_reopen(&img);
-	file = open_file("/falloc", O_RDONLY);
-	expect_pattern(file, 7, 0, 10000);
+	file = image_open_file(&img, "/falloc", O_RDONLY);
+	image_expect(file, 7, 0, 10000);
 	expect_zeros(file, 10000, 50000);
-	expect_pattern(file, 7, 60000, 40000);
+	image_expect(file, 7, 60000, 40000);
 	expect_zeros(file, 100000, 9999);
 	assert_int_equal(uext4_close(file), 0);
 }
 
 static void full_disk_says_so_at_the_write(void **state)
 {
-	struct uext4_file *file = open_file("/fill", O_RDWR | O_CREAT);
+	struct uext4_file *file = image_open_file(&img, "/fill", O_RDWR | O_CREAT);
 	size_t len = 1 << 20;
 	char *buf = malloc(len);
 	off_t pos = 0;
@@ -292,8 +266,8 @@ static void full_disk_says_so_at_the_write(void **state)
 	free(buf);
 	image_reopen(&img);
 	assert_int_equal(uext4_unlink(img.fs, NULL, "/fill"), 0);
-	file = open_file("/after", O_RDWR | O_CREAT);
-	write_pattern(file, 9, 0, 10 << 20);
+	file = image_open_file(&img, "/after", O_RDWR | O_CREAT);
+	image_write(file, 9, 0, 10 << 20);
 	assert_int_equal(uext4_fsync(file), 0);
 	assert_int_equal(uext4_close(file), 0);
 }

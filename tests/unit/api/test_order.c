@@ -45,55 +45,29 @@ static uint64_t counter(const char *section, const char *key)
 	return value;
 }
 
-static struct uext4_file *open_file(const char *path)
-{
-	struct uext4_file *file;
-
-	assert_int_equal(uext4_open(img.fs, NULL, path, O_RDWR | O_CREAT, 0644, &file), 0);
-	return file;
-}
-
-static void write_at(struct uext4_file *file, uint64_t id, off_t pos, size_t len)
-{
-	char *buf = malloc(len);
-
-	pattern_fill(buf, len, id, (uint64_t)pos);
-	assert_int_equal(uext4_pwrite(file, buf, len, pos), len);
-	free(buf);
-}
-
-static void expect_at(struct uext4_file *file, uint64_t id, off_t pos, size_t len)
-{
-	char *buf = malloc(len);
-
-	assert_int_equal(uext4_pread(file, buf, len, pos), len);
-	assert_true(pattern_holds(buf, len, id, (uint64_t)pos));
-	free(buf);
-}
-
 /* A stream, holes filled in, overwrites, a cut in the middle of a block; each made durable. Returns pages that were written. */
 static uint64_t all_kinds_of_writes(void)
 {
-	struct uext4_file *file = open_file("/f");
+	struct uext4_file *file = image_open_file(&img, "/f", O_RDWR | O_CREAT);
 	uint64_t pages = 0;
 
 	for (off_t pos = 0; pos < (off_t)(32 * MIB); pos += (off_t)MIB)
-		write_at(file, 1, pos, MIB);
+		image_write(file, 1, pos, MIB);
 	assert_int_equal(uext4_fsync(file), 0);
 	pages += 32 * MIB / 4096;
 	for (off_t blk = 0; blk < 64; blk++)
-		write_at(file, 1, (off_t)(40 * MIB) + blk * 2 * 4096, 4096);
+		image_write(file, 1, (off_t)(40 * MIB) + blk * 2 * 4096, 4096);
 	assert_int_equal(uext4_fsync(file), 0);
 	for (off_t blk = 0; blk < 64; blk++)
-		write_at(file, 1, (off_t)(40 * MIB) + (blk * 2 + 1) * 4096, 4096);
+		image_write(file, 1, (off_t)(40 * MIB) + (blk * 2 + 1) * 4096, 4096);
 	assert_int_equal(uext4_fsync(file), 0);
 	pages += 128;
-	write_at(file, 1, 0, MIB);
+	image_write(file, 1, 0, MIB);
 	assert_int_equal(uext4_fsync(file), 0);
 	pages += MIB / 4096;
 	assert_int_equal(uext4_ftruncate(file, (off_t)(16 * MIB) + 100), 0);
 	assert_int_equal(uext4_fsync(file), 0);
-	expect_at(file, 1, 0, 16 * MIB + 100);
+	image_expect(file, 1, 0, 16 * MIB + 100);
 	assert_int_equal(uext4_close(file), 0);
 	return pages;
 }
@@ -118,8 +92,8 @@ static void the_old_way_leaves_new_blocks_to_the_commit(void **state)
 	assert_true(counter("journal", "data_pages_by_commit") > 0);
 	assert_int_equal(uext4_close_fs(img.fs), 0);
 	image_open(&img, NULL, false);
-	file = open_file("/f");
-	expect_at(file, 1, 0, 16 * MIB + 100);
+	file = image_open_file(&img, "/f", O_RDWR | O_CREAT);
+	image_expect(file, 1, 0, 16 * MIB + 100);
 	assert_int_equal(uext4_close(file), 0);
 }
 
@@ -132,14 +106,14 @@ static void *writer(void *arg)
 
 	snprintf(path, sizeof(path), "/w%u", (unsigned)id);
 	for (unsigned round = 0; round < 6; round++) {
-		struct uext4_file *file = open_file(path);
+		struct uext4_file *file = image_open_file(&img, path, O_RDWR | O_CREAT);
 
 		for (off_t pos = 0; pos < (off_t)(4 * MIB); pos += 50000)
-			write_at(file, id, pos, 50000);
+			image_write(file, id, pos, 50000);
 		if (round % 2)
 			assert_int_equal(uext4_fsync(file), 0);
 		assert_int_equal(uext4_ftruncate(file, (off_t)(round * 12345)), 0);
-		expect_at(file, id, 0, round * 12345);
+		image_expect(file, id, 0, round * 12345);
 		assert_int_equal(uext4_close(file), 0);
 	}
 	return NULL;
