@@ -46,14 +46,21 @@ class Place:
 class Uext4(Place):
     name = "uext4"
 
+    def __init__(self, d, options=""):
+        self.options = ["-o", options] if options else []
+        super().__init__(d)
+
     def mount(self):
-        run(UEXT4, "mount", self.image, self.mnt)
+        run(UEXT4, "mount", *self.options, self.image, self.mnt)
+
+    def stats(self):
+        return json.loads(os.getxattr(self.mnt, "uext4.stats"))
 
     def umount(self):
         run(UEXT4, "umount", self.mnt)
 
     def requests(self):
-        return json.loads(os.getxattr(self.mnt, "uext4.stats"))["fuse"]
+        return self.stats()["fuse"]
 
 
 class Fuse2fs(Place):

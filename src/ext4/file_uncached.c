@@ -159,6 +159,16 @@ static int convert(struct uncached *u)
 	return 0;
 }
 
+/* Written here, not by a commit. */
+static void count_written(const struct uncached *u)
+{
+	struct counters *counters = u->inode->fs->counters;
+	uint64_t bytes = u->end - u->start;
+
+	counter_add(counters, CNT_WB_BYTES_WRITTEN, (int64_t)bytes);
+	counter_add(counters, CNT_WB_DATA_PAGES_BY_FLUSHER, (int64_t)div_round_up(bytes, (uint64_t)PAGE_BYTES));
+}
+
 /* Steps 2 to 4, a transfer at a time. Bytes written, or an error if none was. */
 static ssize_t write_bypassing(struct inode *inode, uint64_t pos, uint64_t len, uint8_t *buf)
 {
@@ -173,6 +183,8 @@ static ssize_t write_bypassing(struct inode *inode, uint64_t pos, uint64_t len, 
 			err = convert(&u);
 		if (err)
 			u.end = u.start;
+		else
+			count_written(&u);
 	}
 	return u.end > pos ? (ssize_t)(u.end - pos) : err;
 }
