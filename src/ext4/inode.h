@@ -56,6 +56,7 @@
 #define INODE_RAW_CLEARED  0x200u /* with INODE_NEW: the slot in the inode table was zeroed by this creation */
 #define INODE_ORPHAN_COUNTED 0x800u /* among orphans_count() */
 #define INODE_FAST_SYMLINK 0x400u /* the target is in i_block, as it was from the beginning */
+#define INODE_LINKABLE     0x1000u /* made without a name, and may get a first one */
 
 struct inode {
 	struct ext4_fs *fs;              /* [const] */

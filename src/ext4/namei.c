@@ -14,6 +14,16 @@ int dir_changed(struct handle *h, struct inode *dir)
 
 /* ---- link ---- */
 
+/* What had no name yet is no orphan any more. */
+static int first_link(struct handle *h, struct inode *inode)
+{
+	int err = orphan_del(h, inode);
+
+	if (!err)
+		orphan_uncount(inode);
+	return err;
+}
+
 static int link_in_handle(struct handle *h, struct inode *inode, struct inode *dir, const struct name *name)
 {
 	struct dir_pos pos;
@@ -21,10 +31,13 @@ static int link_in_handle(struct handle *h, struct inode *inode, struct inode *d
 
 	if (err)
 		return err;
-	err = dir_pos_fill(h, dir, &pos, name, inode->ino, inode->mode);
+	err = inode->nlink ? 0 : first_link(h, inode);
+	if (!err)
+		err = dir_pos_fill(h, dir, &pos, name, inode->ino, inode->mode);
 	dir_pos_put(&pos);
 	if (err)
 		return err;
+	inode_clear(inode, INODE_LINKABLE);
 	inode_inc_nlink(inode);
 	inode_stamp(inode, TIME_CTIME);
 	return inode_write(h, inode);
@@ -32,10 +45,11 @@ static int link_in_handle(struct handle *h, struct inode *inode, struct inode *d
 
 static int link_once(struct inode *inode, struct inode *dir, const struct name *name)
 {
+	uint32_t credits = dir_credits(dir) + 2 + (inode->nlink ? 0 : ORPHAN_CREDITS);
 	struct handle h;
 	int err, err2;
 
-	err = fs_handle_start(dir->fs, dir_credits(dir) + 2, 0, &h);
+	err = fs_handle_start(dir->fs, credits, 0, &h);
 	if (err)
 		return err;
 	h.sync = dir_is_sync(dir);
@@ -50,7 +64,7 @@ int namei_link(struct inode *inode, struct inode *dir, const struct name *name)
 {
 	int retries = 0, err;
 
-	if (!dir->nlink || !inode->nlink)
+	if (!dir->nlink || (!inode->nlink && !inode_test(inode, INODE_LINKABLE)))
 		return -ENOENT;
 	if (inode->nlink >= EXT4_LINK_MAX)
 		return -EMLINK;

@@ -16,11 +16,21 @@ struct create_args {
 	uint16_t umask;
 	uint32_t uid, gid;         /* of the caller; gid is replaced by the parent's under setgid or grpid */
 	bool in_group_or_capable;  /* keep S_ISGID on a file of the caller's group */
+	bool unnamed;              /* it has no link yet: for namei_tmpfile() */
 	dev_t rdev;
 	const char *symlink_target; size_t symlink_len; /* S_IFLNK */
 };
 /* @inode: blank from inode_alloc(); on success numbered, linked, no longer INODE_NEW. On error it is the caller's to free; the number, if any was claimed, is freed. */
 int namei_create(struct inode *dir, const struct name *name, const struct create_args *args, struct inode *inode);
+/**
+ * namei_tmpfile() - make a regular file without a name
+ * @dir:   what the file inherits comes from here; not changed, so held shared or exclusive
+ * @args:  unnamed
+ * @inode: blank; afterwards an orphan without links, as one unlinked while open. With INODE_LINKABLE, set by the caller,
+ *         namei_link() gives it its first name
+ * Return: 0, or as namei_create(); -EPERM (@dir was removed)
+ */
+int namei_tmpfile(struct inode *dir, const struct create_args *args, struct inode *inode);
 int namei_link(struct inode *inode, struct inode *dir, const struct name *name);   /* inode->rwsem exclusive */
 int namei_unlink(struct inode *dir, const struct name *name, struct inode *victim); /* victim->rwsem exclusive; orphaned at nlink 0 */
 int namei_rmdir(struct inode *dir, const struct name *name, struct inode *victim);  /* -ENOTEMPTY; victim->rwsem exclusive */

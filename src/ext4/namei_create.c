@@ -7,12 +7,14 @@
 #include "ext4/ialloc.h"
 #include "ext4/map.h"
 #include "ext4/namei_private.h"
+#include "ext4/orphan.h"
 #include "ext4/xattr.h"
 
 /*
  * A create is one transaction. Room for the name comes first: that is where ENOSPC is likely, and nothing has been
  * claimed yet. Then the inode, with its contents; what fails there frees the number in the same handle, so a crash
- * never shows an inode without a name. Filling in the name cannot fail but by the journal's death.
+ * never shows an inode without a name. Filling in the name cannot fail but by the journal's death. What is to have no
+ * name goes on the orphan list in its place.
  */
 
 #define FAST_SYMLINK_MAX 59u /* i_block has 60 bytes, and readers expect a NUL */
@@ -42,7 +44,7 @@ static void set_owner(const struct inode *dir, const struct create_args *args, s
 	inode->gid = args->gid;
 	inode->mode = strip_setgid(dir, args);
 	inode->rdev = S_ISCHR(args->mode) || S_ISBLK(args->mode) ? args->rdev : 0;
-	inode->nlink = S_ISDIR(args->mode) ? 2 : 1;
+	inode->nlink = args->unnamed ? 0 : S_ISDIR(args->mode) ? 2 : 1;
 	atomic_store_explicit(&inode->dtime, 0, memory_order_relaxed);
 	if (dir->fs->opt.grpid) {
 		inode->gid = dir->gid;
@@ -187,6 +189,52 @@ int namei_create(struct inode *dir, const struct name *name, const struct create
 		return err;
 	do {
 		err = create_once(dir, name, args, inode);
+	} while (err == -ENOSPC && balloc_should_retry(dir->fs, &retries) > 0);
+	return err;
+}
+
+/* ---- without a name ---- */
+
+static int tmpfile_in_handle(struct handle *h, struct inode *dir, const struct create_args *args, struct inode *inode)
+{
+	int err = create_inode(h, dir, args, inode);
+
+	if (err)
+		return err;
+	err = orphan_add(h, inode);
+	if (err)
+		create_undo(h, inode);
+	else
+		inode_clear(inode, INODE_NEW);
+	return err;
+}
+
+static int tmpfile_once(struct inode *dir, const struct create_args *args, struct inode *inode)
+{
+	uint32_t revokes, credits = create_credits(dir, args->mode, &revokes) + ORPHAN_CREDITS;
+	struct handle h;
+	int err, stop_err;
+
+	err = fs_handle_start(dir->fs, credits, revokes, &h);
+	if (err)
+		return err;
+	err = tmpfile_in_handle(&h, dir, args, inode);
+	stop_err = journal_stop(&h);
+	if (!err && stop_err) { /* the caller frees it */
+		orphan_del(NULL, inode);
+		orphan_uncount(inode);
+	}
+	return err ? err : stop_err;
+}
+
+int namei_tmpfile(struct inode *dir, const struct create_args *args, struct inode *inode)
+{
+	int retries = 0, err;
+
+	if (!dir->nlink)
+		return -EPERM;
+	do {
+		err = tmpfile_once(dir, args, inode);
 	} while (err == -ENOSPC && balloc_should_retry(dir->fs, &retries) > 0);
 	return err;
 }

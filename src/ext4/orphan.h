@@ -17,7 +17,7 @@ int orphan_del(struct handle *h, struct inode *inode); /* h NULL: only in memory
  */
 int orphans_drop(struct handle *h, struct ext4_fs *fs, const ino_num *list, size_t count,
 		 bool (*is_gone)(void *arg, ino_num ino), void *arg);
-/* An inode is counted until its space is back: with a link to orphan_del(), without one to the end of its eviction. */
+/* An inode is counted until its space is back: with a link to orphan_del(), without one to the end of its eviction or its first link. */
 void orphan_uncount(struct inode *inode);
 uint64_t orphans_count(const struct ext4_fs *fs);
 /* At mount: truncates (nlink > 0) or frees (nlink == 0) each; cycles and bad numbers are reported, not followed. Counts for the log. */

@@ -27,7 +27,7 @@ int icache_destroy(struct icache *ic);
 int icache_get(struct icache *ic, ino_num ino, struct inode **inode_out);
 /* The cached one with a reference, or NULL. Takes no lock. */
 struct inode *icache_find(struct icache *ic, ino_num ino);
-/* Makes an inode from namei_create() known by its number. The directory that names it is still locked. */
+/* Makes an inode from namei_create() or namei_tmpfile() known by its number. The directory that names it, if any, is still locked. */
 void icache_insert_new(struct icache *ic, struct inode *inode);
 
 /* One more reference, unless it is being evicted. Any context. */

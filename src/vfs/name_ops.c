@@ -121,6 +121,45 @@ int vfs_make(struct vfs *vfs, const struct vfs_cred *cred, struct inode *dir, co
 	return err;
 }
 
+/* Caller: dir->rwsem. */
+static int tmpfile_locked(const struct vfs_cred *cred, struct inode *dir, uint32_t mode, struct inode *inode)
+{
+	struct vfs_make make = { .mode = S_IFREG | (mode & 07777) };
+	struct create_args args;
+	int err = perm_check(cred, dir, MAY_WRITE | MAY_EXEC);
+
+	if (err)
+		return err;
+	create_args_fill(cred, dir, &make, &args);
+	args.unnamed = true;
+	return namei_tmpfile(dir, &args, inode);
+}
+
+int vfs_tmpfile(struct vfs *vfs, const struct vfs_cred *cred, struct inode *dir, uint32_t mode, bool linkable,
+		struct inode **inode_out)
+{
+	struct inode *inode;
+	int err;
+
+	if (!inode_is_dir(dir))
+		return -ENOTDIR;
+	inode = inode_alloc(vfs->fs);
+	if (!inode)
+		return -ENOMEM;
+	rwsem_read_lock(&dir->rwsem);
+	err = tmpfile_locked(cred, dir, mode, inode);
+	rwsem_read_unlock(&dir->rwsem);
+	if (err) {
+		inode_free(inode);
+		return err;
+	}
+	if (linkable)
+		inode_set(inode, INODE_LINKABLE);
+	icache_insert_new(vfs->icache, inode);
+	*inode_out = inode;
+	return 0;
+}
+
 /* ---- linking ---- */
 
 static int link_locked(struct vfs *vfs, const struct vfs_cred *cred, struct inode *inode, struct inode *dir,
@@ -135,7 +174,7 @@ static int link_locked(struct vfs *vfs, const struct vfs_cred *cred, struct inod
 	if (inode_is_dir(inode))
 		return -EPERM;
 	rwsem_write_lock(&inode->rwsem);
-	err = inode->nlink ? namei_link(inode, dir, name) : -ENOENT;
+	err = namei_link(inode, dir, name);
 	rwsem_write_unlock(&inode->rwsem);
 	if (!err)
 		dcache_set(vfs->dcache, dir->ino, name->str, name->len, inode->ino);

@@ -32,7 +32,7 @@ struct opening {
 	int flags;
 	uint32_t mode;
 	bool created;
-	struct inode *inode; /* held */
+	struct inode *inode; /* held; of O_TMPFILE at first the directory */
 };
 
 static int open_create(struct opening *o)
@@ -89,6 +89,26 @@ static int open_resolve(struct opening *o)
 		if (!err)
 			err = open_last(o);
 	}
+	return err;
+}
+
+/* O_TMPFILE comes whole, without O_CREAT, and for writing: kernels that did not know it would refuse all else as well. */
+static int check_tmpfile_flags(int flags)
+{
+	if (!(flags & TMPFILE_BIT))
+		return 0;
+	return (flags & (O_TMPFILE | O_CREAT)) == O_TMPFILE && opens_for_write(flags) ? 0 : -EINVAL;
+}
+
+static int open_tmpfile(struct opening *o)
+{
+	struct inode *dir = o->inode;
+	int err;
+
+	o->inode = NULL;
+	err = vfs_tmpfile(o->walk.vfs, o->walk.cred, dir, o->mode, !(o->flags & O_EXCL), &o->inode);
+	icache_put(dir);
+	o->created = !err;
 	return err;
 }
 
@@ -165,15 +185,15 @@ int vfs_file_open(struct vfs *vfs, const struct vfs_cred *cred, const char *path
 		  struct vfs_file **file_out)
 {
 	struct opening o = { .flags = flags, .mode = mode };
-	int err;
+	int err = check_tmpfile_flags(flags);
 
-	if (flags & TMPFILE_BIT)
-		return -EOPNOTSUPP;
+	if (err)
+		return err;
 	err = walk_start(&o.walk, vfs, cred, path);
 	if (!err)
 		err = open_resolve(&o);
 	if (!err)
-		err = check_openable(&o);
+		err = flags & TMPFILE_BIT ? open_tmpfile(&o) : check_openable(&o);
 	if (!err)
 		err = check_open_permission(&o);
 	if (!err)

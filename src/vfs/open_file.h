@@ -16,7 +16,7 @@ struct vfs_file {
 	_Atomic uint32_t wb_err;  /* [atomic] errseq sample */
 };
 
-/* As open(2). Regular files and directories; other types -ENXIO. O_TMPFILE: -EOPNOTSUPP. */
+/* As open(2). Regular files and directories; other types -ENXIO. */
 int vfs_file_open(struct vfs *vfs, const struct vfs_cred *cred, const char *path, int flags, uint32_t mode,
 		  struct vfs_file **file_out);
 /* Frees it in every case; a write error that no fsync of this file has returned. */

@@ -96,6 +96,9 @@ struct vfs_make {
 /* File, device, directory or symlink. -EEXIST comes before -EROFS, and that before permissions, as in Linux. */
 int vfs_make(struct vfs *vfs, const struct vfs_cred *cred, struct inode *dir, const char *name, size_t len,
 	     const struct vfs_make *make, struct inode **inode_out);
+/* A regular file of permission bits @mode that no name leads to, as O_TMPFILE makes. @linkable: vfs_link() may give it one. */
+int vfs_tmpfile(struct vfs *vfs, const struct vfs_cred *cred, struct inode *dir, uint32_t mode, bool linkable,
+		struct inode **inode_out);
 int vfs_link(struct vfs *vfs, const struct vfs_cred *cred, struct inode *inode, struct inode *dir, const char *name,
 	     size_t len);
 int vfs_remove(struct vfs *vfs, const struct vfs_cred *cred, struct inode *dir, const char *name, size_t len,
