@@ -127,6 +127,15 @@ UEXT4_API int uext4_node_access(struct uext4_fs *fs, const struct uext4_cred *cr
 UEXT4_API int uext4_node_readlink(struct uext4_fs *fs, uext4_ino ino, char *buf, size_t buf_bytes); /* NUL-terminated */
 /* Any type but directory and symlink; mode with type bits (0: regular). -EEXIST. */
 UEXT4_API int uext4_node_mknod(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino parent, const char *name, uint32_t mode, dev_t rdev, struct uext4_entry *entry_out);
+/**
+ * uext4_node_tmpfile() - a regular file that no name leads to, as O_TMPFILE makes
+ * @parent: the directory that group, ACLs, flags and project are inherited from
+ * @mode:   permission bits
+ *
+ * It is gone with its last lookup, or at the next mount after a crash, unless uext4_node_link() has given it a name.
+ * Return: 0; -EACCES, -EPERM (@parent is immutable or was removed), -ENOTDIR, -EROFS, -ENOSPC, -ESTALE, -EUCLEAN, -EIO, -ENOMEM
+ */
+UEXT4_API int uext4_node_tmpfile(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino parent, uint32_t mode, struct uext4_entry *entry_out);
 UEXT4_API int uext4_node_mkdir(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino parent, const char *name, uint32_t mode, struct uext4_entry *entry_out);
 UEXT4_API int uext4_node_symlink(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino parent, const char *name, const char *target, struct uext4_entry *entry_out);
 UEXT4_API int uext4_node_link(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino ino, uext4_ino parent, const char *name, struct uext4_entry *entry_out);
@@ -208,6 +217,7 @@ UEXT4_API int uext4_sync(struct uext4_fs *fs);
 /* ---- path calls ---- */
 /* Paths start at the root, with or without "/". Symlinks are followed as POSIX does (40 at most: -ELOOP), inside the image. */
 
+/* As open(2), O_TMPFILE too. */
 UEXT4_API int uext4_open(struct uext4_fs *fs, const struct uext4_cred *cred, const char *path, int flags, mode_t mode, struct uext4_file **file_out);
 UEXT4_API int uext4_close(struct uext4_file *file);   /* returns a write error not yet seen by fsync */
 UEXT4_API uext4_ino uext4_file_ino(const struct uext4_file *file);
@@ -234,6 +244,8 @@ UEXT4_API int uext4_mkdir(struct uext4_fs *fs, const struct uext4_cred *cred, co
 UEXT4_API int uext4_mknod(struct uext4_fs *fs, const struct uext4_cred *cred, const char *path, mode_t mode, dev_t rdev);
 UEXT4_API int uext4_symlink(struct uext4_fs *fs, const struct uext4_cred *cred, const char *target, const char *path);
 UEXT4_API int uext4_link(struct uext4_fs *fs, const struct uext4_cred *cred, const char *old_path, const char *new_path);
+/* A name for an open file, as linkat(2) with AT_EMPTY_PATH: also the first one of O_TMPFILE without O_EXCL; else -ENOENT if it has none. */
+UEXT4_API int uext4_link_file(struct uext4_file *file, const struct uext4_cred *cred, const char *new_path);
 UEXT4_API int uext4_unlink(struct uext4_fs *fs, const struct uext4_cred *cred, const char *path);
 UEXT4_API int uext4_rmdir(struct uext4_fs *fs, const struct uext4_cred *cred, const char *path);
 UEXT4_API int uext4_rename(struct uext4_fs *fs, const struct uext4_cred *cred, const char *old_path, const char *new_path, uint32_t flags);

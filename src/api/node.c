@@ -137,6 +137,22 @@ int uext4_node_mknod(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_i
 	return node_make(fs, cred, parent, name, &make, entry_out);
 }
 
+int uext4_node_tmpfile(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino parent, uint32_t mode,
+		       struct uext4_entry *entry_out)
+{
+	struct vfs_cred who = api_cred(fs, cred);
+	struct inode *dir, *inode;
+	int err = vfs_node_get(fs->vfs, parent, &dir);
+
+	if (err)
+		return err;
+	err = vfs_tmpfile(fs->vfs, &who, dir, mode, true, &inode);
+	icache_put(dir);
+	if (!err)
+		answer_entry(inode, entry_out);
+	return err;
+}
+
 int uext4_node_mkdir(struct uext4_fs *fs, const struct uext4_cred *cred, uext4_ino parent, const char *name,
 		     uint32_t mode, struct uext4_entry *entry_out)
 {

@@ -6,6 +6,7 @@
 
 #include "api/api_private.h"
 #include "vfs/icache.h"
+#include "vfs/open_file.h"
 #include "vfs/walk.h"
 
 /* The one who calls and what he names, for calls on an existing inode. */
@@ -152,24 +153,40 @@ int uext4_symlink(struct uext4_fs *fs, const struct uext4_cred *cred, const char
 	return path_make(fs, cred, path, &make);
 }
 
-int uext4_link(struct uext4_fs *fs, const struct uext4_cred *cred, const char *old_path, const char *new_path)
+static int link_to(struct uext4_fs *fs, const struct vfs_cred *cred, struct inode *inode, const char *new_path)
 {
-	struct target old;
 	struct walk walk;
-	int err = target_get(fs, cred, old_path, false, &old);
+	int err = walk_begin(fs, cred, new_path, &walk);
 
-	if (err)
-		return err;
-	err = walk_begin(fs, &old.cred, new_path, &walk);
 	if (!err && walk.type != LAST_NAME)
 		err = -EEXIST;
 	if (!err && walk.slash)
 		err = -ENOENT;
 	if (!err)
-		err = vfs_link(fs->vfs, &old.cred, old.inode, walk.dir, walk.name, walk.len);
+		err = vfs_link(fs->vfs, cred, inode, walk.dir, walk.name, walk.len);
 	walk_end(&walk);
+	return err;
+}
+
+int uext4_link(struct uext4_fs *fs, const struct uext4_cred *cred, const char *old_path, const char *new_path)
+{
+	struct target old;
+	int err = target_get(fs, cred, old_path, false, &old);
+
+	if (err)
+		return err;
+	err = link_to(fs, &old.cred, old.inode, new_path);
 	icache_put(old.inode);
 	return err;
+}
+
+int uext4_link_file(struct uext4_file *file, const struct uext4_cred *cred, const char *new_path)
+{
+	const struct vfs_file *old = (const struct vfs_file *)file;
+	struct uext4_fs fs = { .vfs = old->vfs };
+	struct vfs_cred who = api_cred(&fs, cred);
+
+	return link_to(&fs, &who, old->inode, new_path);
 }
 
 /* What the removal of a path gets that does not end in a name. */
