@@ -254,6 +254,7 @@ static void process(struct worker *w, int len)
 		wake_one(w, true);
 	if (loop->leader == w)
 		lead(w, raw_request_current());
+	raw_request_translate(w->buffer.bytes, (size_t)len);
 	fuse_session_process_buf(server->session, &request);
 	if (server->on_ready)
 		tell_ready(server);

@@ -5,8 +5,8 @@
 #include "fuse/server.h"
 
 /*
- * Without create: told so once, the kernel makes new files with MKNOD and opens them as all others, without a message; and
- * with none there is at their closing.
+ * CREATE is answered with ENOSYS: told so once, the kernel makes new files with MKNOD and opens them as all others, without a
+ * message; and with none there is at their closing.
  */
 const struct fuse_lowlevel_ops server_ops = {
 	.init = op_init,
@@ -17,6 +17,7 @@ const struct fuse_lowlevel_ops server_ops = {
 	.setattr = op_setattr,
 	.readlink = op_readlink,
 	.mknod = op_mknod,
+	.create = op_create,
 	.mkdir = op_mkdir,
 	.unlink = op_unlink,
 	.rmdir = op_rmdir,

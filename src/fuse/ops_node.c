@@ -2,6 +2,7 @@
 /* ops_node.c - requests on names and attributes */
 #include <errno.h>
 #include <limits.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -198,6 +199,35 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 		err = uext4_node_mknod(server->fs, &cred.cred, node_of(parent), name, mode, rdev, &entry);
 	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
+}
+
+/* TMPFILE, see raw_request_translate(). Whether the file may get a name later (O_EXCL) the kernel knows by itself. */
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+{
+	struct server *server = req_server(req);
+	struct fuse_entry_param param;
+	struct uext4_entry entry;
+	struct req_cred cred;
+	struct full_wait wait = { 0 };
+	int err;
+
+	(void)name;
+	if (raw_request_current()->opcode != FUSE_TMPFILE) {
+		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	cred_with_groups(req, mode, &cred);
+	do
+		err = uext4_node_tmpfile(server->fs, &cred.cred, node_of(parent), mode, &entry);
+	while (full_wait(server, err, &wait));
+	if (err) {
+		fuse_reply_err(req, -err);
+		return;
+	}
+	entry_to_fuse(&entry, &param);
+	fi->keep_cache = 1; /* as of the files that the kernel opens without asking */
+	if (fuse_reply_create(req, &param, fi) == -ENOENT)
+		uext4_node_forget(server->fs, entry.ino, 1);
 }
 
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)

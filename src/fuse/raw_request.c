@@ -76,6 +76,15 @@ void raw_request_note(struct server *server, const void *bytes, size_t len_bytes
 	atomic_fetch_add_explicit(&server->requests[slot], 1, memory_order_relaxed);
 }
 
+/* The two are asked and answered alike, only that the name of TMPFILE means nothing. */
+void raw_request_translate(void *bytes, size_t len_bytes)
+{
+	struct fuse_in_header *in = bytes;
+
+	if (len_bytes >= sizeof(*in) && in->opcode == FUSE_TMPFILE)
+		in->opcode = FUSE_CREATE;
+}
+
 bool raw_request_may_block(const struct raw_request *raw)
 {
 	switch (raw->opcode) {

@@ -74,6 +74,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int valid, struct fuse_file_info *fi);
 void op_readlink(fuse_req_t req, fuse_ino_t ino);
 void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -112,6 +113,8 @@ struct raw_request {
 const struct raw_request *raw_request_current(void);
 /* Looks at a received request: counts it and notes what raw_request_current() tells. */
 void raw_request_note(struct server *server, const void *bytes, size_t len_bytes);
+/* Turns a request that libfuse 3.14 does not know into one that it does: TMPFILE into CREATE, whose handler looks which it was. */
+void raw_request_translate(void *bytes, size_t len_bytes);
 /* May this kind of request wait for the device for long? Then another worker takes over first. */
 bool raw_request_may_block(const struct raw_request *raw);
 const char *opcode_name(unsigned opcode); /* NULL: unknown */
