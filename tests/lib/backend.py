@@ -15,7 +15,22 @@ FALLOC_COLLAPSE = 8
 FALLOC_ZERO = 16
 FALLOC_INSERT = 32
 
+AT_FDCWD, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = -100, 0x400, 0x1000
+
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _linkat(fd, old, new, flags):
+    if _libc.linkat(fd, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def link_by_proc(fd, new):
+    _linkat(AT_FDCWD, f"/proc/self/fd/{fd}", new, AT_SYMLINK_FOLLOW)
+
+
+def link_by_fd(fd, new):
+    _linkat(fd, "", new, AT_EMPTY_PATH)
 
 
 class Stat:
@@ -39,6 +54,15 @@ class OsBackend:
 
     def create(self, path, mode=0o644):
         os.close(os.open(self._p(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+
+    def tmpfile(self, path, mode, data, name):
+        """A file without a name in the directory @path, its first contents, then @name."""
+        fd = os.open(self._p(path), os.O_TMPFILE | os.O_WRONLY, mode)
+        try:
+            os.write(fd, data)
+            link_by_proc(fd, self._p(name))
+        finally:
+            os.close(fd)
 
     def write(self, path, pos, data):
         fd = os.open(self._p(path), os.O_WRONLY)
@@ -191,7 +215,7 @@ SET_MODE, SET_UID, SET_GID, SET_SIZE, SET_ATIME, SET_MTIME = 1, 2, 4, 8, 16, 32
 
 def _library():
     lib = ctypes.CDLL(os.path.join(BUILD, "src/api/libuext4.so"))
-    for name in ("uext4_pread", "uext4_pwrite", "uext4_lseek", "uext4_getxattr", "uext4_listxattr"):
+    for name in ("uext4_pread", "uext4_pwrite", "uext4_write", "uext4_lseek", "uext4_getxattr", "uext4_listxattr"):
         getattr(lib, name).restype = ctypes.c_ssize_t
     return lib
 
@@ -234,6 +258,14 @@ class LibBackend:
 
     def create(self, path, mode=0o644):
         self._check(self.lib.uext4_close(self._open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)))
+
+    def tmpfile(self, path, mode, data, name):
+        f = self._open(path or "/", os.O_TMPFILE | os.O_WRONLY, mode)
+        try:
+            self._check(self.lib.uext4_write(f, data, ctypes.c_size_t(len(data))))
+            self._check(self.lib.uext4_link_file(f, self.cred, os.fsencode(name)))
+        finally:
+            self._check(self.lib.uext4_close(f))
 
     def write(self, path, pos, data):
         def all_of(f):

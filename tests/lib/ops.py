@@ -76,6 +76,7 @@ class Generator:
         "symlink": (3, lambda g: ("t" * g.rng.choice([1, 59, 60, 61, 300]), g.other_path())),
         "mknod": (2, lambda g: (g.other_path(), g.rng.choice([stat.S_IFIFO | 0o600, stat.S_IFSOCK | 0o600, stat.S_IFCHR | 0o600]),
                                 g.rng.choice([0x103, os.makedev(400, 70000)]))),
+        "tmpfile": (3, lambda g: (g.rng.choice(DIRS[:3]), g.rng.choice([0o644, 0o600, 0o4755, 0o2755]), g.data(), g.path())),
         "rename": (10, lambda g: g.rename_paths() + (g.rng.choice([0, 0, 0, 1, 2, 3, 4]),)),
         "readlink": (2, lambda g: (g.other_path(),)),
         "readdir": (4, lambda g: (g.rng.choice(DIRS),)),

@@ -1,30 +1,14 @@
 # SPDX-License-Identifier: MIT
 """tmpfile.py - what programs do with O_TMPFILE, each a function from a mounted directory to what came of it."""
 import contextlib
-import ctypes
 import errno
 import os
 import subprocess
 
+from backend import link_by_fd, link_by_proc
 from populate import DEFAULT_ACL, pattern
 
-AT_FDCWD, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = -100, 0x400, 0x1000
 RW = os.O_TMPFILE | os.O_RDWR
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _linkat(fd, old, new, flags):
-    if _libc.linkat(fd, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def link_by_proc(fd, new):
-    _linkat(AT_FDCWD, f"/proc/self/fd/{fd}", new, AT_SYMLINK_FOLLOW)
-
-
-def link_by_fd(fd, new):
-    _linkat(fd, "", new, AT_EMPTY_PATH)
 
 
 @contextlib.contextmanager
