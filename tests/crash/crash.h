@@ -33,7 +33,7 @@
 /* ---- workload.c: which operations are tried, and doing them ---- */
 
 enum op_kind {
-	OP_CREATE, OP_WRITE, OP_APPEND, OP_OSYNC_WRITE, OP_UNCACHED_WRITE, OP_DIRTY_PAGES,
+	OP_CREATE, OP_TMPFILE, OP_WRITE, OP_APPEND, OP_OSYNC_WRITE, OP_UNCACHED_WRITE, OP_DIRTY_PAGES,
 	OP_FALLOC, OP_FALLOC_KEEP, OP_PUNCH, OP_ZERO, OP_COLLAPSE, OP_INSERT, OP_TRUNCATE,
 	OP_LINK, OP_UNLINK, OP_RENAME, OP_EXCHANGE, OP_MKDIR, OP_RMDIR, OP_SYMLINK, OP_CHMOD, OP_SETXATTR, OP_REMOVEXATTR,
 	OP_HOLD, OP_HELD_APPEND,      /* a file that stays open, also when it is unlinked */
@@ -44,7 +44,7 @@ enum op_kind {
 
 struct op {
 	enum op_kind kind;
-	const char *a, *b;       /* paths; b for link, rename, exchange */
+	const char *a, *b;       /* paths; b for link, rename, exchange; of OP_TMPFILE a is the name it gets */
 	uint64_t pos, len;       /* bytes; of OP_CHMOD pos is the mode, of OP_CHURN len the number of commits */
 	unsigned fill;           /* byte value that marks what it writes */
 };

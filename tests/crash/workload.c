@@ -25,6 +25,7 @@
 static const struct op basic[] = {
 	{ OP_CREATE, "new", NULL, 0, 0, 0 },
 	{ OP_CREATE, "d/new", NULL, 0, 0, 0 },
+	{ OP_TMPFILE, "d/new", NULL, 0, 0, 0 },
 	{ OP_WRITE, "a", NULL, 0, B(1, 0), 0 },
 	{ OP_WRITE, "a", NULL, B(1, 100), 2000, 0 },
 	{ OP_WRITE, "a", NULL, B(20, 0), B(3, 0), 0 },
@@ -218,7 +219,7 @@ static enum op_kind any_kind(struct random *rnd)
 		enum op_kind kind;
 		unsigned weight;
 	} kinds[] = {
-		{ OP_CREATE, 14 }, { OP_WRITE, 14 }, { OP_APPEND, 10 }, { OP_OSYNC_WRITE, 3 }, { OP_UNCACHED_WRITE, 5 }, { OP_DIRTY_PAGES, 5 },
+		{ OP_CREATE, 11 }, { OP_TMPFILE, 3 }, { OP_WRITE, 14 }, { OP_APPEND, 10 }, { OP_OSYNC_WRITE, 3 }, { OP_UNCACHED_WRITE, 5 }, { OP_DIRTY_PAGES, 5 },
 		{ OP_FALLOC, 3 }, { OP_FALLOC_KEEP, 3 }, { OP_PUNCH, 3 }, { OP_ZERO, 3 }, { OP_COLLAPSE, 2 }, { OP_INSERT, 2 },
 		{ OP_TRUNCATE, 6 }, { OP_LINK, 3 }, { OP_UNLINK, 5 }, { OP_RENAME, 5 }, { OP_EXCHANGE, 2 }, { OP_MKDIR, 2 }, { OP_RMDIR, 2 },
 		{ OP_SYMLINK, 2 }, { OP_CHMOD, 2 }, { OP_SETXATTR, 4 }, { OP_REMOVEXATTR, 2 }, { OP_HOLD, 2 }, { OP_HELD_APPEND, 2 },
@@ -297,7 +298,7 @@ void workload_make(uint64_t id, uint32_t unit, struct workload *w)
 }
 
 static const char *const kind_names[OP_KINDS] = {
-	"create", "write", "append", "osync_write", "uncached_write", "dirty_pages", "falloc", "falloc_keep", "punch", "zero",
+	"create", "tmpfile", "write", "append", "osync_write", "uncached_write", "dirty_pages", "falloc", "falloc_keep", "punch", "zero",
 	"collapse", "insert", "truncate", "link", "unlink", "rename", "exchange", "mkdir", "rmdir", "symlink", "chmod", "setxattr",
 	"removexattr", "hold", "held_append", "start_writeback", "writeback", "commit", "churn", "fsync", "fdatasync", "sync", "unmount",
 };
@@ -367,6 +368,11 @@ static int do_fallocate(struct uext4_file *file, const struct op *op)
 static int do_fsync(struct uext4_file *file, const struct op *op)
 {
 	return op->kind == OP_FSYNC ? uext4_fsync(file) : uext4_fdatasync(file);
+}
+
+static int do_name(struct uext4_file *file, const struct op *op)
+{
+	return uext4_link_file(file, NULL, op->a);
 }
 
 static int do_nothing(struct uext4_file *file, const struct op *op)
@@ -449,6 +455,8 @@ int op_run(struct session *s, const struct op *op)
 	switch (op->kind) {
 	case OP_CREATE:
 		return with_file(s, op->a, O_CREAT | O_EXCL | O_WRONLY, do_nothing, op);
+	case OP_TMPFILE:
+		return with_file(s, "/", O_TMPFILE | O_WRONLY, do_name, op);
 	case OP_WRITE:
 		return with_file(s, op->a, O_WRONLY, do_write, op);
 	case OP_APPEND:

@@ -36,6 +36,7 @@ static const struct op everything[] = {
 	{ OP_FSYNC, "d", NULL, 0, 0, 0 },
 	{ OP_MKDIR, "m", NULL, 0, 0, 0 },
 	{ OP_CREATE, "m/x", NULL, 0, 0, 0 },
+	{ OP_TMPFILE, "m/y", NULL, 0, 0, 0 },
 	{ OP_APPEND, "m/x", NULL, 0, B(2, 50), 0 },
 	{ OP_FSYNC, "m/x", NULL, 0, 0, 0 },
 	{ OP_TRUNCATE, "a", NULL, B(1, 77), 0, 0 },
