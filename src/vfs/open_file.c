@@ -92,7 +92,7 @@ static int open_resolve(struct opening *o)
 	return err;
 }
 
-/* O_TMPFILE comes whole, without O_CREAT, and for writing: kernels that did not know it would refuse all else as well. */
+/* O_TMPFILE with its O_DIRECTORY, without O_CREAT, and for writing. */
 static int check_tmpfile_flags(int flags)
 {
 	if (!(flags & TMPFILE_BIT))
