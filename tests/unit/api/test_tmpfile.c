@@ -52,6 +52,15 @@ static uint64_t inodes_free(void)
 	return sf.inodes_free;
 }
 
+/* Inodes that will be given back unless they get a name. */
+static uint64_t inodes_nameless(void)
+{
+	struct uext4_statfs sf;
+
+	assert_int_equal(uext4_statfs(img.fs, &sf), 0);
+	return sf.inodes_orphaned;
+}
+
 static struct uext4_attr attr_of(const char *path)
 {
 	struct uext4_attr attr;
@@ -107,12 +116,15 @@ static void open_file_gets_a_name(void **state)
 		assert_int_equal(attr.mode, S_IFREG | 0640);
 		assert_int_equal(attr.nlink, 0);
 		assert_int_equal(inodes_free(), before - 2);
+		assert_int_equal(inodes_nameless(), 2);
 		assert_int_equal(uext4_link_file(file, NULL, "none/a"), -ENOENT);
 		assert_int_equal(uext4_link_file(file, NULL, "lost+found"), -EEXIST);
 		assert_int_equal(uext4_link_file(file, NULL, "a"), 0);
+		assert_int_equal(inodes_nameless(), 1);
 		assert_int_equal(uext4_link_file(file, NULL, "b"), 0);
 		assert_int_equal(uext4_close(other), 0);
 		assert_int_equal(inodes_free(), before - 1);
+		assert_int_equal(inodes_nameless(), 0);
 		assert_int_equal(uext4_close(file), 0);
 		image_reopen(&img);
 		expect_text("a", "text");
