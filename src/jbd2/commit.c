@@ -28,7 +28,6 @@
 #include "jbd2/log_writer.h"
 
 #define DEFAULT_INTERVAL_MS 5000u
-#define COMPANY_COMMITS 8u /* after a shared commit, this many lone ones make an fsync a lone one */
 
 /* ---- the blocks of the log ---- */
 
@@ -169,7 +168,7 @@ static int wait_for_data(struct journal *j, struct transaction *t)
 	if (atomic_load_explicit(&t->data_waits, memory_order_acquire))
 		counter_add(j->counters, CNT_JOURNAL_DATA_WAITS, 1);
 	while (atomic_load_explicit(&t->data_waits, memory_order_acquire))
-		cond_wait(&j->commit_wake, &j->state_lock);
+		cond_wait(&j->drained, &j->state_lock);
 	mutex_unlock(&j->state_lock);
 	return atomic_load_explicit(&t->data_err, memory_order_relaxed);
 }
@@ -288,7 +287,6 @@ static void transaction_close(struct journal *j, struct transaction *t)
 static void transaction_is_durable(struct journal *j, struct transaction *t, uint32_t end)
 {
 	uint32_t used = log_distance(j, t->log_start, end);
-	struct transaction *next = atomic_load_explicit(&j->running, memory_order_relaxed);
 
 	UEXT4_ASSERT(used <= t->grant); /* J5 */
 	t->grant -= used;
@@ -296,8 +294,6 @@ static void transaction_is_durable(struct journal *j, struct transaction *t, uin
 	j->log_free -= used;
 	j->head = end;
 	atomic_store_explicit(&j->committed_tid, t->tid, memory_order_release);
-	j->batch_target = t->waiters + (next ? next->waiters : 0);
-	j->company = j->batch_target > 1 ? COMPANY_COMMITS : j->company - !!j->company;
 	counter_add(j->counters, CNT_JOURNAL_COMMITS, 1);
 }
 
@@ -360,14 +356,14 @@ void journal_commit(struct journal *j, struct transaction *t)
 	commit_transaction(j, t);
 	j->commit_busy = false;
 	if (j->turn_waiters)
-		cond_broadcast(&j->commit_wake);
+		cond_broadcast(&j->turn);
 }
 
 void journal_wait_turn(struct journal *j)
 {
 	lock_assert_held(&j->state_lock);
 	j->turn_waiters++;
-	cond_wait(&j->commit_wake, &j->state_lock);
+	cond_wait(&j->turn, &j->state_lock);
 	j->turn_waiters--;
 }
 

@@ -47,7 +47,7 @@ void journal_wait_end(struct journal *j, struct journal_data_wait *w, int err)
 	if (atomic_fetch_sub_explicit(&t->data_waits, 1, memory_order_acq_rel) == 1) {
 		/* *t may be gone: only the journal is touched. */
 		mutex_lock(&j->state_lock);
-		cond_broadcast(&j->commit_wake);
+		cond_broadcast(&j->drained);
 		mutex_unlock(&j->state_lock);
 	}
 }

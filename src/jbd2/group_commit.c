@@ -3,28 +3,70 @@
  * group_commit.c - waiting for a commit, and doing it
  *
  * G1  A lone fsync commits at once, on its own thread.
- * G2  In company, fsyncs that come while a commit is under way share the next one. The first of them leads: when it is
- *     its turn it gives the others the time that a commit takes to join, as many as took part lately, then commits. One
- *     that completes the number commits at once, and the leader waits like the others.
- * G3  Company is over when COMPANY_COMMITS in a row were lone ones.
+ * G2  In company, threads that fsynced within COMPANY_NS, fsyncs share commits: the first to wait for a transaction leads,
+ *     that is, it waits until batch_target others have joined, and whoever completes the number commits. When no one
+ *     more comes for the time that a commit takes, the leader commits with those there are.
+ * G3  The target is half of the company, so that one half works while the other commits. It is halved when the leader
+ *     waited in vain, doubles when the number was reached, and is tried again now and then (PROBE_COMMITS): threads that
+ *     think longer between fsyncs than a commit takes are not made to wait for each other.
  *
  * So nobody waits for a thread that only commits, and of those who wait each is woken once.
  */
 #include "jbd2/jbd2_private.h"
 
 #define DEFAULT_MAX_BATCH_US 15000u
+#define COMPANY_NS           UINT64_C(50000000)
+#define GAP_NS_MIN           50000u /* a thread that is woken needs about that long for its next fsync */
+#define PROBE_COMMITS        64u
+
+/* ---- how many are there? ---- */
+
+/* The calling thread's place in journal.fsynced_ns. Two may share one and count for one. */
+static unsigned my_slot(void)
+{
+	static _Atomic unsigned next;
+	static _Thread_local unsigned mine;
+
+	if (!mine)
+		mine = 1 + atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % JOURNAL_COMPANY_MAX;
+	return mine - 1;
+}
+
+static uint32_t company(const struct journal *j, uint64_t now_ns)
+{
+	uint32_t count = 0;
+
+	for (unsigned i = 0; i < JOURNAL_COMPANY_MAX; i++)
+		count += j->fsynced_ns[i] && now_ns - j->fsynced_ns[i] < COMPANY_NS;
+	return count;
+}
+
+/* state_lock held. G3: @t is committed by one of its waiters now. */
+static void aim(struct journal *j, const struct transaction *t, uint64_t now_ns)
+{
+	bool reached = t->waiters >= j->batch_target, probe = ++j->since_probe >= PROBE_COMMITS;
+
+	if (reached && j->batch_target == 1 && t->waiters == 1 && !probe)
+		return;
+	j->since_probe = 0;
+	j->batch_target = reached ? j->batch_target * 2 : j->batch_target / 2;
+	j->batch_target = max_of(min_of(j->batch_target, (company(j, now_ns) + 1) / 2), 1u);
+}
+
+/* ---- who commits ---- */
 
 /* state_lock held. Nobody commits now. Is there nobody to wait for? */
 static bool is_complete(const struct journal *j, const struct transaction *t)
 {
-	return !j->company || t->waiters >= j->batch_target || j->stop || journal_error(j);
+	return t->waiters >= j->batch_target || j->stop || journal_error(j);
 }
 
 /* state_lock held, dropped meanwhile. G2: until @t may be committed by this thread, true, or somebody else has begun. */
 static bool lead(struct journal *j, const struct transaction *t)
 {
 	uint64_t max_ns = (uint64_t)(j->params.max_batch_us ? j->params.max_batch_us : DEFAULT_MAX_BATCH_US) * 1000;
-	uint64_t now_ns, end_ns = 0;
+	uint64_t end_ns = journal_now_ns() + max_ns, look_ns = 0, now_ns;
+	uint32_t seen = 0;
 
 	while (journal_running(j) == t) {
 		if (j->commit_busy) {
@@ -32,11 +74,15 @@ static bool lead(struct journal *j, const struct transaction *t)
 			continue;
 		}
 		now_ns = journal_now_ns();
-		if (!end_ns)
-			end_ns = now_ns + min_of(j->commit_ns, max_ns);
 		if (is_complete(j, t) || now_ns >= end_ns)
 			return true;
-		cond_wait_timeout(&j->commit_wake, &j->state_lock, end_ns - now_ns);
+		if (now_ns >= look_ns) {
+			if (t->waiters == seen)
+				return true;
+			seen = t->waiters;
+			look_ns = now_ns + min_of(max_of(j->commit_ns, GAP_NS_MIN), end_ns - now_ns);
+		}
+		cond_wait_timeout(&j->turn, &j->state_lock, look_ns - now_ns);
 	}
 	return false;
 }
@@ -57,12 +103,16 @@ static bool is_ours_to_commit(struct journal *j, struct transaction *t)
 /* state_lock held, dropped on return. @t is running or committing. Its error. */
 static int commit_or_wait(struct journal *j, struct transaction *t)
 {
+	uint64_t now_ns = journal_now_ns();
 	int err;
 
 	transaction_get(t);
 	t->waiters++;
-	if (is_ours_to_commit(j, t))
+	j->fsynced_ns[my_slot()] = now_ns;
+	if (is_ours_to_commit(j, t)) {
+		aim(j, t, now_ns);
 		journal_commit(j, t);
+	}
 	mutex_unlock(&j->state_lock);
 	word_bit_wait_clear(&t->pending, TXN_PENDING, TXN_WAITERS);
 	err = t->err;

@@ -85,6 +85,8 @@ struct transaction {
 	struct rcu_head rcu;
 };
 
+#define JOURNAL_COMPANY_MAX 64u /* threads that are told apart as company */
+
 /* jh->flags, for the owning transaction; shifted by JH_NEXT_SHIFT: for next_transaction. */
 #define JH_CREDITED 0x1u        /* a credit was spent on it */
 #define JH_DIRTIED  0x2u        /* changed: to be logged */
@@ -158,11 +160,14 @@ struct journal {
 	uint32_t room_waiters;                  /* [state_lock] threads that wait for log space */
 	bool commit_busy;                       /* [state_lock] some thread commits */
 	uint32_t turn_waiters;                  /* [state_lock] in journal_wait_turn() */
-	uint32_t batch_target;                  /* [state_lock] waiters it hopes for */
-	uint32_t company;                       /* [state_lock] > 0: fsyncs shared a commit lately */
+	uint32_t batch_target;                  /* [state_lock] waiters that a commit hopes for: group_commit.c */
+	uint32_t since_probe;                   /* [state_lock] commits since it was looked at */
+	uint64_t fsynced_ns[JOURNAL_COMPANY_MAX]; /* [state_lock] when threads asked for a commit last; 0: never */
 	bool stop;                              /* [state_lock] the threads are to end */
 	bool abort_reported;                    /* [state_lock] s_errno was written, or could not be */
-	struct cond commit_wake;                /* the commit thread waits for work; who commits, for updates or data */
+	struct cond commit_wake;                /* the commit thread waits for work */
+	struct cond drained;                    /* who commits waits for updates or data */
+	struct cond turn;                       /* who is to commit next waits for its turn */
 	struct cond transition;                 /* running, committing or barrier changed; log space came free */
 	struct cond checkpoint_wake;            /* the checkpoint thread waits for work */
 	struct cond checkpoint_done;

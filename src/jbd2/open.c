@@ -16,6 +16,8 @@ static void locks_init(struct journal *j)
 	mutex_init(&j->state_lock, RANK_JOURNAL_STATE);
 	mutex_init(&j->list_lock, RANK_JOURNAL_LIST);
 	cond_init(&j->commit_wake);
+	cond_init(&j->drained);
+	cond_init(&j->turn);
 	cond_init(&j->transition);
 	cond_init(&j->checkpoint_wake);
 	cond_init(&j->checkpoint_done);
@@ -28,6 +30,8 @@ static void journal_free(struct journal *j)
 		cond_exit(&j->checkpoint_wake);
 		cond_exit(&j->transition);
 		cond_exit(&j->commit_wake);
+		cond_exit(&j->drained);
+		cond_exit(&j->turn);
 		mutex_exit(&j->list_lock);
 		mutex_exit(&j->state_lock);
 		mutex_exit(&j->super_lock);
@@ -127,6 +131,7 @@ static void stop_threads(struct journal *j, bool commit, bool checkpoint)
 	mutex_lock(&j->state_lock);
 	j->stop = true;
 	cond_broadcast(&j->commit_wake);
+	cond_broadcast(&j->turn);
 	cond_broadcast(&j->checkpoint_wake);
 	mutex_unlock(&j->state_lock);
 	if (commit)
@@ -214,6 +219,7 @@ void journal_abort(struct journal *j, int err)
 	if (t) /* the fast path of journal_start() then looks no further */
 		atomic_fetch_or(&t->reserve, RESERVE_LOCKED);
 	cond_broadcast(&j->commit_wake);
+	cond_broadcast(&j->turn);
 	cond_broadcast(&j->transition);
 	cond_signal(&j->checkpoint_wake);
 	mutex_unlock(&j->state_lock);

@@ -81,7 +81,7 @@ void transaction_release(struct transaction *t, uint32_t blocks, bool ends_updat
 	/* From here on *t may be gone. Of those that end at the same time, the last sees the lock and no other. */
 	if (unlikely(old & RESERVE_LOCKED) && ends_update && reserve_updates(old) == 1) {
 		mutex_lock(&j->state_lock);
-		cond_broadcast(&j->commit_wake);
+		cond_broadcast(&j->drained);
 		mutex_unlock(&j->state_lock);
 	}
 }
@@ -94,6 +94,6 @@ void transaction_lock_and_drain(struct transaction *t)
 	t->state = T_LOCKED;
 	atomic_fetch_or_explicit(&t->reserve, RESERVE_LOCKED, memory_order_acq_rel);
 	while (reserve_updates(atomic_load_explicit(&t->reserve, memory_order_acquire)) > 0)
-		cond_wait(&j->commit_wake, &j->state_lock);
+		cond_wait(&j->drained, &j->state_lock);
 	transaction_check(t);
 }
