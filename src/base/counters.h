@@ -19,6 +19,7 @@
 	X(JOURNAL_COMMITS, "journal", "commits")                             \
 	X(JOURNAL_FSYNCS, "journal", "fsyncs")                               \
 	X(JOURNAL_BLOCKS_LOGGED, "journal", "blocks_logged")                 \
+	X(JOURNAL_DATA_BLOCKS_LOGGED, "journal", "data_blocks_logged")       \
 	X(JOURNAL_FLUSHES, "journal", "flushes")                             \
 	X(JOURNAL_DATA_PAGES_BY_COMMIT, "journal", "data_pages_by_commit")   \
 	X(JOURNAL_DATA_WAITS, "journal", "data_waits")                       \

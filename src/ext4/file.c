@@ -105,7 +105,11 @@ static ssize_t write_locked(struct inode *inode, uint64_t pos, struct iov_cursor
 		inode_stamp_lazy(inode, TIME_MTIME | TIME_CTIME);
 	if (flags & FILE_WRITE_UNCACHED)
 		n = file_write_uncached(inode, pos, from);
-	return n ? n : iomap_buffered_write(&inode->mapping, pos, from, &file_iomap_ops);
+	if (!n)
+		n = iomap_buffered_write(&inode->mapping, pos, from, &file_iomap_ops);
+	if (n > 0)
+		file_log_dirty(inode, pos, pos + (uint64_t)n);
+	return n;
 }
 
 ssize_t file_write(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags, uint64_t *pos_out)

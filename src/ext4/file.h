@@ -40,6 +40,13 @@ int file_fsync(struct inode *inode, bool datasync);
 
 int64_t file_seek(struct inode *inode, uint64_t pos, int whence); /* SEEK_DATA, SEEK_HOLE */
 
+/*
+ * Before and after the flags of @inode change so that inode_logs_data() does: what the old way has in flight is on disk, or in
+ * the log; nothing that the new way does can be undone by it. Caller holds inode.rwsem exclusive.
+ */
+int file_logging_change_begin(struct inode *inode);
+void file_flags_set(struct inode *inode, uint32_t flags);
+
 struct file_extent {
 	uint64_t logical_bytes, physical_bytes, len_bytes;
 	uint32_t flags; /* FIEMAP_EXTENT_* of linux/fiemap.h */

@@ -95,7 +95,7 @@ int file_zero_tail(struct inode *inode, uint64_t size_bytes, bool write_out)
 	if (end == size_bytes)
 		return 0;
 	err = iomap_zero_range(&inode->mapping, size_bytes, end - size_bytes, &file_iomap_ops);
-	if (err || !write_out)
+	if (err || !(write_out || inode_logs_data(inode)))
 		return err;
 	err = map_lookup(inode, file_lblk(inode, size_bytes), 1, &r);
 	if (err || r.status != ES_WRITTEN)

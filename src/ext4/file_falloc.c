@@ -38,6 +38,8 @@ static int begin_drop(struct inode *inode, uint64_t pos, uint64_t end)
 {
 	int err = zero_edges(inode, pos, end);
 
+	if (!err)
+		file_log_dirty(inode, pos, end);
 	if (!err && file_disksize(inode) < min_of(end, inode_size(inode)))
 		err = file_flush(inode);
 	return err;

@@ -40,6 +40,7 @@ static void map_fill(const struct inode *inode, const struct map_result *r, lblk
 	map->pos_bytes = (uint64_t)r->es_lblk << bits;
 	map->len_bytes = (uint64_t)r->es_len << bits;
 	map->addr_bytes = r->blk ? (r->blk - (lblk - r->es_lblk)) << bits : 0;
+	map->fetch = r->status == ES_WRITTEN && inode_logs_data(inode) ? file_fetch : NULL;
 }
 
 /* Only [lblk, lblk + r->len). */
@@ -121,7 +122,8 @@ static int allocate_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct 
 
 static int begin_write_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct iomap *map)
 {
-	bool delay = inode->fs->opt.delalloc || !inode_has_extents(inode); /* indirect maps have no unwritten state */
+	/* Indirect maps have no unwritten state; what is logged is mapped in the handle that logs it. */
+	bool delay = inode->fs->opt.delalloc || !inode_has_extents(inode) || inode_logs_data(inode);
 	struct map_result r;
 	int err;
 

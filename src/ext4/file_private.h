@@ -58,6 +58,14 @@ int file_grow(struct inode *inode, uint64_t size_bytes);
 /* Zeroes from the end of file to the end of its block, on disk too where it is mapped: before i_size moves past it. */
 int file_zero_tail(struct inode *inode, uint64_t size_bytes, bool write_out);
 
+/* ---- file_logged.c: data that goes through the log ---- */
+
+/* As store() of iomap_writeback_ops, and fetch() of struct iomap. */
+int file_store(struct mapping *m, uint64_t pos_bytes, const void *data, size_t len_bytes, size_t *done_out);
+int file_fetch(struct mapping *m, uint64_t addr_bytes, void *buf, uint64_t len_bytes);
+/* What is dirty in [pos, end) of such a file joins a transaction now (L1). Errors are the mapping's. Caller: inode.rwsem exclusive. */
+void file_log_dirty(struct inode *inode, uint64_t pos_bytes, uint64_t end_bytes);
+
 /* ---- file_uncached.c ---- */
 
 /*

@@ -12,7 +12,7 @@
  * invalidate_lock is held exclusively from before folios of the range are dropped until the data is there: no read
  * brings old bytes into the cache.
  *
- * Whatever is not whole blocks of an extent-mapped file, or runs out of space, goes through the cache, which knows how to
+ * Whatever is not whole blocks of an extent-mapped file, goes through the log, or runs out of space, goes through the cache, which knows how to
  * deal with it.
  */
 #include <errno.h>
@@ -39,7 +39,7 @@ static uint64_t uncached_bytes(const struct inode *inode, uint64_t pos, const st
 	len = file_block_down(inode, min_of(len, (uint64_t)from->left_bytes));
 	if (file_block_down(inode, pos) != pos || len < UNCACHED_MIN_BYTES)
 		return 0;
-	if (!inode_has_extents(inode) || inode->fs->opt.ablate & ABLATE_ORDERED_EXTENTS)
+	if (!inode_has_extents(inode) || inode_logs_data(inode) || inode->fs->opt.ablate & ABLATE_ORDERED_EXTENTS)
 		return 0;
 	return len;
 }

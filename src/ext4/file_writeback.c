@@ -18,6 +18,8 @@
  *     announced to the journal before the handle stops (journal_wait_begin()). The I/O goes out before the folio is
  *     unlocked (IOMAP_F_SUBMIT), so the commit that waits for it waits for the device alone.
  * W6  The ablation "ordered-extents" treats all files so, and leaves the I/O to the commit, as jbd2 does.
+ * W7  Data that goes through the log is copied to buffers under the folio lock (IOMAP_F_STORE, file_logged.c). Which way it goes
+ *     is asked under that lock, so that a change of the flag, which nothing dirty survives, is seen by whatever is dirtied after.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -163,6 +165,11 @@ static int wb_map_blocks(struct mapping *m, uint64_t pos_bytes, uint64_t len_byt
 	announced_drop(inode->fs->journal);
 	map->flags = 0;
 	map->seq = atomic_load_explicit(&inode->map_seq, memory_order_acquire);
+	if (inode_logs_data(inode)) {
+		*map = (struct iomap){ .type = IOMAP_MAPPED, .flags = IOMAP_F_STORE, .pos_bytes = pos_bytes, .len_bytes = len_bytes,
+				       .seq = map->seq };
+		return 0;
+	}
 	err = map_lookup(inode, lblk, len, &r);
 	if (!err && has_to_announce(inode, ((uint64_t)lblk + r.len) << bits, &r)) {
 		map->flags = IOMAP_F_SUBMIT;
@@ -228,6 +235,7 @@ static int wb_submit(struct iomap_ioend *ioend)
 static const struct iomap_writeback_ops writeback_ops = {
 	.map_blocks = wb_map_blocks,
 	.is_valid = wb_is_valid,
+	.store = file_store,
 	.submit = wb_submit,
 	.end_io = file_ioend_done,
 };

@@ -134,6 +134,8 @@ static inline uint32_t inode_clear(struct inode *inode, uint32_t bits)
 	return __atomic_fetch_and((uint32_t *)&inode->state, ~bits, __ATOMIC_ACQ_REL);
 }
 static inline bool inode_has_extents(const struct inode *inode) { return (inode->flags & EXT4_EXTENTS_FL) != 0; }
+/* Does the data of this file go through the log (file_logged.c)? Changes under rwsem, and then map_seq does too. */
+bool inode_logs_data(const struct inode *inode);
 static inline bool inode_is_dir(const struct inode *inode) { return S_ISDIR(inode->mode); }
 static inline bool inode_is_fast_symlink(const struct inode *inode) { return inode_test(inode, INODE_FAST_SYMLINK); }
 

@@ -17,7 +17,7 @@
 
 #define REMOVE_CREDITS 96u /* a few steps of freeing between restarts; more are asked for as they are needed */
 #define REMOVE_REVOKES 80u
-#define METADATA_FREE_MAX 64u
+#define LOGGED_FREE_MAX 64u
 
 void map_seq_bump(struct inode *inode)
 {
@@ -32,9 +32,9 @@ bool map_has_tree(const struct inode *inode)
 }
 
 /* Blocks that go through the journal: each freed one needs a revoke record. */
-static bool map_is_metadata(const struct inode *inode)
+static bool map_is_logged(const struct inode *inode)
 {
-	return !S_ISREG(inode->mode);
+	return !S_ISREG(inode->mode) || inode_logs_data(inode);
 }
 
 void map_init_inode(struct inode *inode)
@@ -230,20 +230,20 @@ int map_tree_block_free(struct handle *h, struct inode *inode, struct buffer_hea
 
 uint32_t map_free_max(const struct inode *inode)
 {
-	return map_is_metadata(inode) ? METADATA_FREE_MAX : EXT4_EXT_WRITTEN_MAX;
+	return map_is_logged(inode) ? LOGGED_FREE_MAX : EXT4_EXT_WRITTEN_MAX;
 }
 
 int map_data_free(struct handle *h, struct inode *inode, fsblk_t blk, uint32_t count)
 {
 	inode_add_blocks(inode, -(int64_t)count);
-	return balloc_free(h, inode, blk, count, map_is_metadata(inode) ? BFREE_METADATA : 0);
+	return balloc_free(h, inode, blk, count, map_is_logged(inode) ? BFREE_METADATA : 0);
 }
 
 int map_free_credits(struct handle *h, const struct inode *inode, uint32_t count, uint32_t nodes)
 {
 	uint32_t groups = count ? count / inode->fs->blocks_per_group + 2 : 0;
 	int32_t credits = (int32_t)((groups + nodes) * BALLOC_CREDITS + nodes + map_credits(inode, 1));
-	int32_t revokes = (int32_t)(nodes + 1 + (map_is_metadata(inode) ? count : 0));
+	int32_t revokes = (int32_t)(nodes + 1 + (map_is_logged(inode) ? count : 0));
 
 	if (h->credits >= credits && h->revokes >= revokes)
 		return 0;

@@ -2,6 +2,7 @@
 /* namei_setattr.c - mode, owner, times, project and flags */
 #include <errno.h>
 
+#include "ext4/file.h"
 #include "ext4/inode_format.h"
 #include "ext4/inode_private.h"
 #include "ext4/namei_private.h"
@@ -53,20 +54,11 @@ static int setattr_check(const struct inode *inode, const struct setattr_args *a
 	return err;
 }
 
-/*
- * Journalled and plain data must not meet in one file's dirty folios or in one transaction: what is dirty is written
- * the old way first, and copies of data in the log are brought home before plain writes can overtake them.
- */
 static int switch_data_journalling(struct inode *inode, const struct setattr_args *args)
 {
-	int err;
-
 	if (!(args->valid & SETATTR_FLAGS) || !((inode->flags ^ args->flags) & EXT4_JOURNAL_DATA_FL) || !S_ISREG(inode->mode))
 		return 0;
-	err = mapping_write_and_wait(&inode->mapping, 0, UINT64_MAX);
-	if (!err && (inode->flags & EXT4_JOURNAL_DATA_FL))
-		err = journal_checkpoint_all(inode->fs->journal);
-	return err;
+	return file_logging_change_begin(inode);
 }
 
 static void apply_times(struct inode *inode, const struct setattr_args *args)
@@ -93,7 +85,7 @@ static void apply_fields(struct inode *inode, const struct setattr_args *args)
 	if (args->valid & SETATTR_PROJID)
 		inode->projid = args->projid;
 	if (args->valid & SETATTR_FLAGS)
-		inode->flags = (inode->flags & ~EXT4_FL_USER_MODIFIABLE) | (args->flags & EXT4_FL_USER_MODIFIABLE);
+		file_flags_set(inode, (inode->flags & ~EXT4_FL_USER_MODIFIABLE) | (args->flags & EXT4_FL_USER_MODIFIABLE));
 }
 
 int namei_setattr(struct inode *inode, const struct setattr_args *args)

@@ -97,8 +97,7 @@ void cursor_copy_out(struct iov_cursor *to, const uint8_t *src, size_t len_bytes
 
 /* ---- filling ---- */
 
-/* Zeroes of [off, off + len) what lies at or past the end of the file. */
-static void zero_past_eof(struct folio *f, size_t off, size_t len, uint64_t size_bytes)
+void iomap_zero_past(struct folio *f, size_t off, size_t len, uint64_t size_bytes)
 {
 	uint64_t pos = folio_pos(f) + off;
 
@@ -108,6 +107,16 @@ static void zero_past_eof(struct folio *f, size_t off, size_t len, uint64_t size
 		memset(f->data + off, 0, len);
 	else
 		memset(f->data + off + (size_t)(size_bytes - pos), 0, len - (size_t)(size_bytes - pos));
+}
+
+int iomap_read_mapped(struct folio *f, size_t off, size_t len, const struct iomap *map)
+{
+	uint64_t pos = folio_pos(f) + off, addr = map->addr_bytes + (pos - map->pos_bytes);
+
+	UEXT4_ASSERT(pos >= map->pos_bytes && pos + len <= iomap_end(map));
+	if (map->fetch)
+		return map->fetch(f->mapping, addr, f->data + off, len);
+	return block_read(f->mapping->dev, addr, f->data + off, len);
 }
 
 /* Whole blocks, none of them uptodate. */
@@ -120,11 +129,10 @@ static int fill_run(struct folio *f, size_t off, size_t len, const struct iomap 
 	if (map->type != IOMAP_MAPPED || map->flags & IOMAP_F_NEW || pos >= size) {
 		memset(f->data + off, 0, len);
 	} else {
-		UEXT4_ASSERT(pos >= map->pos_bytes && pos + len <= iomap_end(map));
-		err = block_read(f->mapping->dev, map->addr_bytes + (pos - map->pos_bytes), f->data + off, len);
+		err = iomap_read_mapped(f, off, len, map);
 		if (err)
 			return err;
-		zero_past_eof(f, off, len, size);
+		iomap_zero_past(f, off, len, size);
 	}
 	return folio_mark_range_uptodate(f, off, len);
 }

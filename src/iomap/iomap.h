@@ -16,6 +16,8 @@ enum iomap_type { IOMAP_HOLE, IOMAP_DELALLOC, IOMAP_MAPPED, IOMAP_UNWRITTEN };
 #define IOMAP_F_LAST   0x4u
 /* Writeback: the I/O goes out before map_blocks is called again and before the folio's lock is dropped; a commit waits for it. */
 #define IOMAP_F_SUBMIT 0x8u
+/* Writeback: no I/O; the bytes are given to store(). */
+#define IOMAP_F_STORE  0x10u
 
 /* One run of a file: where its bytes are. Half-open, in bytes; covers the asked position; may be longer than asked. */
 struct iomap {
@@ -25,6 +27,11 @@ struct iomap {
 	uint64_t len_bytes;
 	uint64_t addr_bytes;   /* on the device; MAPPED and UNWRITTEN only */
 	uint64_t seq;          /* of the mapping's sequence count when this was looked up */
+	/*
+	 * MAPPED: NULL, or the device may hold older bytes than the file system, and this brings the right ones: whole
+	 * blocks, into a locked folio. Such a run is read through folios only, whatever way was asked for.
+	 */
+	int (*fetch)(struct mapping *m, uint64_t addr_bytes, void *buf, uint64_t len_bytes);
 };
 
 #define IOMAP_WRITE  0x1u  /* reserve or allocate as needed */
@@ -73,7 +80,7 @@ ssize_t iomap_uncached_read(struct mapping *m, uint64_t pos_bytes, struct iov_cu
  * @deliver: empties the pipe, and returns what this function returns; no block of the range is given to anybody else
  *           until then. It must not call back into the file
  *
- * All or nothing. Only for what the device alone holds: a range that is in part cached, not written, or past the end
+ * All or nothing. Only for what the device alone holds: a range that is in part cached, not written, fetched, or past the end
  * of the file is to be read by iomap_uncached_read().
  *
  * Context: holds invalidate_lock shared around @deliver.
@@ -125,6 +132,11 @@ struct iomap_writeback_ops {
 	 */
 	int (*map_blocks)(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, struct iomap *map_out);
 	bool (*is_valid)(struct mapping *m, const struct iomap *map);
+	/*
+	 * IOMAP_F_STORE: takes bytes of a locked folio, whole blocks, and keeps a copy before it returns; then they are clean. It may
+	 * start handles. *done_out: how many it took, all of @len or not; on an error those before it. NULL: no map asks for it.
+	 */
+	int (*store)(struct mapping *m, uint64_t pos_bytes, const void *data, size_t len_bytes, size_t *done_out);
 	/*
 	 * Just before the bios go out; may reserve journal credits, set private_data. An error fails the ioend.
 	 * IOMAP_SUBMIT_LATER: the file system calls iomap_ioend_issue() when it is time, perhaps already.

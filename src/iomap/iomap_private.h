@@ -57,6 +57,11 @@ void cursor_copy_out(struct iov_cursor *to, const uint8_t *src, size_t len_bytes
  */
 int iomap_fill_range(struct folio *f, size_t off, size_t len, const struct iomap *map);
 
+/* Zeroes of [off, off + len) of the folio what lies at or past the end of the file, @size_bytes. */
+void iomap_zero_past(struct folio *f, size_t off, size_t len, uint64_t size_bytes);
+/* What the map, MAPPED, has for [off, off + len) of a locked folio, read on this thread; whole blocks. */
+int iomap_read_mapped(struct folio *f, size_t off, size_t len, const struct iomap *map);
+
 /* ---- read.c ---- */
 
 /* Bytes copied from the folio that covers @pos; 0: it had to be read first, look again; or an error. No lock held. */

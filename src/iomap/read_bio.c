@@ -90,13 +90,9 @@ static void read_bio_done(struct bio *bio, int err)
 	for (unsigned i = 0; i < rb->count; i++) {
 		struct read_part *part = &rb->parts[i];
 		struct folio *f = part->folio;
-		uint64_t pos = folio_pos(f) + part->off;
 
-		if (!err && pos + part->len > rb->eof_bytes) {
-			uint64_t keep = rb->eof_bytes > pos ? rb->eof_bytes - pos : 0;
-
-			memset(f->data + part->off + keep, 0, part->len - keep);
-		}
+		if (!err)
+			iomap_zero_past(f, part->off, part->len, rb->eof_bytes);
 		folio_part_done(f, err != 0);
 	}
 	free(rb);
@@ -156,6 +152,12 @@ static bool read_mapped_part(struct read_ctx *ctx, struct folio *f, size_t off, 
 		return false;
 	if (map->type != IOMAP_MAPPED) {
 		memset(f->data + off, 0, len);
+		return true;
+	}
+	if (map->fetch) {
+		if (iomap_read_mapped(f, off, len, map))
+			return false;
+		iomap_zero_past(f, off, len, ctx->eof_bytes);
 		return true;
 	}
 	return read_add(ctx, f, off, len, map->addr_bytes + (folio_pos(f) + off - map->pos_bytes));

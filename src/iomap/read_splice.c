@@ -11,7 +11,7 @@ static int splice_map(struct mapping *m, const struct iomap *map, uint64_t pos, 
 	uint64_t len = min_of(end, iomap_end(map)) - pos;
 	ssize_t moved;
 
-	if (map->type != IOMAP_MAPPED)
+	if (map->type != IOMAP_MAPPED || map->fetch)
 		return -EOPNOTSUPP;
 	moved = block_splice(m->dev, map->addr_bytes + (pos - map->pos_bytes), len, pipe_fd);
 	if (moved < 0)

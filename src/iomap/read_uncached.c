@@ -42,8 +42,8 @@ static bool gather_map(struct gather *g, const struct mapping *m, const struct i
 	uint64_t room = to->iov->iov_len - to->iov_off, n = min_of(len, room);
 	uint64_t addr = map->addr_bytes + (pos - map->pos_bytes), sectors;
 
-	if (map->type == IOMAP_DELALLOC)
-		return false; /* its folio came a moment ago */
+	if (map->type == IOMAP_DELALLOC || map->fetch)
+		return false; /* its folio came a moment ago; or the device may not have it */
 	if (map->type != IOMAP_MAPPED) {
 		memset(buf, 0, n);
 	} else {

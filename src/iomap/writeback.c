@@ -13,6 +13,8 @@
  *     brings it to zero ends the writeback.
  * K3  Nothing is waited for with an ioend gathered but not sent: another thread may be waiting for it.
  * K4  Nothing past the end of the file is written; the tail of the last block is zeroed in memory first.
+ * K5  Bytes that the file system stores itself, as in its journal, see no ioend and no writeback: under the folio's lock they
+ *     are copied, and clean.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -293,13 +295,34 @@ static int gather_mapped(struct wb_ctx *ctx, struct folio *f, size_t off, size_t
 	return err;
 }
 
+/* What the current map says of [off, off + *len) of the folio. *len becomes how many bytes need no more attention. */
+static int write_mapped_part(struct wb_ctx *ctx, struct folio *f, size_t off, size_t *len, bool *started)
+{
+	size_t want = *len;
+	int err;
+
+	if (ctx->map.flags & IOMAP_F_STORE) {
+		ioend_send(ctx); /* K3: it may wait for the journal */
+		*len = 0;
+		err = ctx->ops->store(ctx->m, folio_pos(f) + off, f->data + off, want, len);
+		UEXT4_ASSERT(*len <= want && (err || *len));
+	} else if (ctx->map.type == IOMAP_HOLE) {
+		return 0;
+	} else {
+		err = gather_mapped(ctx, f, off, want, started);
+		*len = err ? 0 : want;
+	}
+	ctx->bytes += *len;
+	return err;
+}
+
 /* One dirty run of a locked folio. *done_out: bytes that need no more attention. */
 static int write_run(struct wb_ctx *ctx, struct folio *f, size_t off, size_t len, bool *started, size_t *done_out)
 {
 	size_t done = 0;
 	int err = 0;
 
-	while (done < len) {
+	while (!err && done < len) {
 		uint64_t pos = folio_pos(f) + off + done;
 		size_t n;
 
@@ -307,12 +330,7 @@ static int write_run(struct wb_ctx *ctx, struct folio *f, size_t off, size_t len
 		if (err)
 			break;
 		n = (size_t)min_of((uint64_t)(len - done), iomap_end(&ctx->map) - pos);
-		if (ctx->map.type != IOMAP_HOLE) {
-			err = gather_mapped(ctx, f, off + done, n, started);
-			if (err)
-				break;
-			ctx->bytes += n;
-		}
+		err = write_mapped_part(ctx, f, off + done, &n, started);
 		done += n;
 	}
 	*done_out = done;
