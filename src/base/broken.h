@@ -12,6 +12,8 @@ enum broken {
 	BROKEN_NO_REVOKE,   /* "norevoke": the log has no revoke blocks (J3) */
 	BROKEN_NO_WAIT,     /* "nowait": blocks are mapped when they are allocated, and the commit does not wait for their data (W1) */
 	BROKEN_EARLY_SIZE,  /* "earlysize": the size on disk is that in memory (S1) */
+	BROKEN_LATE_LOG,    /* "latelog": data that goes through the log does so at writeback (L1) */
+	BROKEN_KEEP_COPIES, /* "keepcopies": the log keeps data of a file whose data no more goes through it (L4) */
 };
 
 #ifdef UEXT4_BROKEN

@@ -54,7 +54,7 @@ static void home_write_failed(struct buffer_head *bh, int err)
 	int none = 0;
 
 	atomic_compare_exchange_strong(&bc->write_err, &none, err);
-	log_print(bc->log, LOG_ERROR, "metadata block %llu: write failed: %s", (unsigned long long)bh->blk,
+	log_print(bc->log, LOG_ERROR, "block %llu: write failed: %s", (unsigned long long)bh->blk,
 		  strerror(-err));
 	buffer_set(bh, BH_WRITE_ERR);
 	buffer_mark_dirty(bh); /* H3 */

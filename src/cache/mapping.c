@@ -188,9 +188,14 @@ busy:
 	return 0;
 }
 
+static uint64_t end_index_of(uint64_t end_bytes)
+{
+	return end_bytes == UINT64_MAX ? UINT64_MAX : div_round_up(end_bytes, (uint64_t)PAGE_BYTES);
+}
+
 uint64_t mapping_drop_clean(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes)
 {
-	uint64_t index = start_bytes >> PAGE_SHIFT_BITS, end_index = div_round_up(end_bytes, UINT64_C(1) << PAGE_SHIFT_BITS);
+	uint64_t index = start_bytes >> PAGE_SHIFT_BITS, end_index = end_index_of(end_bytes);
 	struct folio *batch[BATCH];
 	uint64_t dropped = 0;
 	unsigned count;
@@ -207,11 +212,6 @@ uint64_t mapping_drop_clean(struct mapping *m, uint64_t start_bytes, uint64_t en
 }
 
 /* ---- writing and waiting by range ---- */
-
-static uint64_t end_index_of(uint64_t end_bytes)
-{
-	return end_bytes == UINT64_MAX ? UINT64_MAX : div_round_up(end_bytes, (uint64_t)PAGE_BYTES);
-}
 
 void mapping_wait_writeback(struct mapping *m, uint64_t start_bytes, uint64_t end_bytes)
 {

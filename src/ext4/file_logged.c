@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/broken.h"
 #include "base/counters.h"
 #include "ext4/extent_private.h"
 #include "ext4/file_private.h"
@@ -131,7 +132,7 @@ void file_log_dirty(struct inode *inode, uint64_t pos_bytes, uint64_t end_bytes)
 	struct mapping *m = &inode->mapping;
 
 	lock_assert_held(&inode->rwsem);
-	if (!inode_logs_data(inode) || !atomic_load(&m->dirty_bytes))
+	if (!inode_logs_data(inode) || !atomic_load(&m->dirty_bytes) || is_broken(BROKEN_LATE_LOG))
 		return;
 	(void)m->ops->writepages(m, &wbc); /* what is lost is recorded, what is not stays dirty */
 	file_reserve_settle(inode, 0);
@@ -185,7 +186,7 @@ int file_logging_change_begin(struct inode *inode)
 
 	lock_assert_held(&inode->rwsem);
 	err = file_flush(inode);
-	if (err || !inode_logs_data(inode))
+	if (err || !inode_logs_data(inode) || is_broken(BROKEN_KEEP_COPIES))
 		return err;
 	/* A copy in the log could be replayed over what is written in place from now on. */
 	err = journal_checkpoint_all(inode->fs->journal);

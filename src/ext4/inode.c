@@ -125,11 +125,25 @@ static int inode_read(struct ext4_fs *fs, ino_num ino, bool allow_unlinked, stru
 	return err;
 }
 
+/* It may have been in memory before: any transaction that is not durable yet may have changed it. */
+static void assume_changed(struct inode *inode)
+{
+	tid_t tid = inode->fs->journal ? journal_newest_tid(inode->fs->journal) : 0;
+
+	atomic_store_explicit(&inode->sync_tid, tid, memory_order_release);
+	atomic_store_explicit(&inode->datasync_tid, tid, memory_order_release);
+}
+
 int inode_load(struct ext4_fs *fs, ino_num ino, bool allow_unlinked, struct inode *inode)
 {
+	int err;
+
 	if (inode_is_special(fs, ino))
 		return FS_ERROR(fs, -EUCLEAN, "inode #%u is reserved and belongs to no directory", ino);
-	return inode_read(fs, ino, allow_unlinked, inode);
+	err = inode_read(fs, ino, allow_unlinked, inode);
+	if (!err)
+		assume_changed(inode);
+	return err;
 }
 
 int inode_load_special(struct ext4_fs *fs, ino_num ino, struct inode *inode)

@@ -30,7 +30,7 @@ static const char usage[] =
 	"  -o OPTIONS   comma-separated mount options; uext4-mount(8) says more of each:\n"
 	"     the image:   partition=N, offset=BYTES, sb=N, journal_path=PATH, ro, rw, noload,\n"
 	"                  replay=memory\n"
-	"     safety:      data=ordered|writeback|journal, data_err=ignore|abort, barrier=0|1,\n"
+	"     safety:      data=ordered|journal|writeback, data_err=ignore|abort, barrier=0|1,\n"
 	"                  errors=continue|remount-ro|panic, commit=SECONDS,\n"
 	"                  max_batch_time=MICROSECONDS, journal_async_commit\n"
 	"     space:       cache_size=BYTES[K|M|G], discard, nodelalloc, resuid=N, resgid=N\n"

@@ -27,6 +27,18 @@ tid_t journal_running_tid(struct journal *j)
 	return tid;
 }
 
+tid_t journal_newest_tid(struct journal *j)
+{
+	tid_t tid;
+
+	if (j->is_null)
+		return 0;
+	mutex_lock(&j->state_lock);
+	tid = j->next_tid - 1;
+	mutex_unlock(&j->state_lock);
+	return tid;
+}
+
 int journal_start_commit(struct journal *j, tid_t tid)
 {
 	struct transaction *t;

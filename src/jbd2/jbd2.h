@@ -192,6 +192,7 @@ bool journal_wait_offer(struct journal *j, struct journal_data_wait *w);
 
 /* ---- commits ---- */
 tid_t journal_running_tid(struct journal *j);          /* of the running transaction, or the next one's */
+tid_t journal_newest_tid(struct journal *j);           /* of the last transaction that began, durable or not */
 int journal_start_commit(struct journal *j, tid_t tid); /* asks for it; does not wait */
 /**
  * journal_wait_commit() - start the commit of @tid if it is running, and wait until it is durable

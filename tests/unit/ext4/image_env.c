@@ -109,6 +109,11 @@ void image_check(struct image_env *env)
 	assert_int_equal(env->errors, 0);
 }
 
+void image_reload(struct image_env *env)
+{
+	image_file_io(env, false);
+}
+
 void image_recheck(struct image_env *env)
 {
 	image_check(env);

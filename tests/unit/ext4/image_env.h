@@ -36,6 +36,8 @@ void image_mount_on(struct image_env *env, struct block_device *dev);
 void image_unmount(struct image_env *env);
 /* Unmounts, runs `e2fsck -fn`, and fails the test unless it is clean; stays unmounted. */
 void image_check(struct image_env *env);
+/* The (unmounted) device holds what the tools have made of the image. */
+void image_reload(struct image_env *env);
 /* image_check() and mount again. */
 void image_recheck(struct image_env *env);
 void image_destroy(struct image_env *env);

@@ -12,6 +12,7 @@ struct model {
 	uint8_t *bytes;
 	uint64_t size;
 	unsigned seed, op;
+	bool switches;
 };
 
 static uint64_t pick(struct model *m, uint64_t below)
@@ -125,10 +126,22 @@ static void model_forget(struct model *m)
 	}
 }
 
+/* Data goes through the log from here on, or no more. */
+static void model_switch(struct model *m)
+{
+	struct setattr_args args = { .valid = SETATTR_FLAGS, .flags = m->inode->flags ^ EXT4_JOURNAL_DATA_FL };
+
+	rwsem_write_lock(&m->inode->rwsem);
+	assert_int_equal(namei_setattr(m->inode, &args), 0);
+	rwsem_write_unlock(&m->inode->rwsem);
+}
+
 static void model_step(struct model *m)
 {
 	bool extents = inode_has_extents(m->inode);
 
+	if (m->switches && pick(m, 8) == 0)
+		model_switch(m);
 	switch (pick(m, extents ? 22 : 16)) {
 	case 0:
 	case 1:
@@ -166,13 +179,18 @@ static void model_step(struct model *m)
 	}
 }
 
-static void run_model(const char *mke2fs, unsigned seed)
+#define LOGGED   1u /* data=journal */
+#define SWITCHES 2u /* the flag comes and goes */
+
+static void run_model(const char *mke2fs, unsigned seed, unsigned how)
 {
 	const char *ops = getenv("TEST_OPS"), *env_seed = getenv("TEST_SEED");
 	unsigned count = ops ? (unsigned)atoi(ops) : 400;
-	struct model m = { .seed = env_seed ? (unsigned)atoi(env_seed) : seed };
+	struct model m = { .seed = env_seed ? (unsigned)atoi(env_seed) : seed, .switches = how & SWITCHES };
 
 	image_create(&m.env, mke2fs, 16);
+	m.env.opt.data = how & LOGGED ? DATA_JOURNAL : DATA_ORDERED;
+	image_recheck(&m.env);
 	m.inode = image_mkfile(m.env.root, "model");
 	m.bytes = calloc(1, MODEL_BYTES);
 	assert_non_null(m.bytes);
@@ -193,26 +211,42 @@ static void run_model(const char *mke2fs, unsigned seed)
 static void ext4_agrees_with_the_model(void **state)
 {
 	(void)state;
-	run_model("-t ext4 -b 1024", 1);
-	run_model("-t ext4 -b 4096", 2);
+	run_model("-t ext4 -b 1024", 1, 0);
+	run_model("-t ext4 -b 4096", 2, 0);
 }
 
 static void ext4_without_journal_agrees_with_the_model(void **state)
 {
 	(void)state;
-	run_model("-t ext4 -b 2048 -O ^has_journal", 3);
+	run_model("-t ext4 -b 2048 -O ^has_journal", 3, 0);
 }
 
 static void ext3_agrees_with_the_model(void **state)
 {
 	(void)state;
-	run_model("-t ext3 -b 1024", 4);
+	run_model("-t ext3 -b 1024", 4, 0);
 }
 
 static void ext2_agrees_with_the_model(void **state)
 {
 	(void)state;
-	run_model("-t ext2 -b 4096", 5);
+	run_model("-t ext2 -b 4096", 5, 0);
+}
+
+static void logged_data_agrees_with_the_model(void **state)
+{
+	(void)state;
+	run_model("-t ext4 -b 1024", 6, LOGGED);
+	run_model("-t ext4 -b 4096", 7, LOGGED);
+	run_model("-t ext3 -b 1024", 8, LOGGED);
+}
+
+static void data_logged_now_and_then_agrees_with_the_model(void **state)
+{
+	(void)state;
+	run_model("-t ext4 -b 1024", 9, SWITCHES);
+	run_model("-t ext4 -b 4096", 10, SWITCHES);
+	run_model("-t ext3 -b 1024", 11, SWITCHES);
 }
 
 int main(void)
@@ -222,6 +256,8 @@ int main(void)
 		cmocka_unit_test(ext4_without_journal_agrees_with_the_model),
 		cmocka_unit_test(ext3_agrees_with_the_model),
 		cmocka_unit_test(ext2_agrees_with_the_model),
+		cmocka_unit_test(logged_data_agrees_with_the_model),
+		cmocka_unit_test(data_logged_now_and_then_agrees_with_the_model),
 	};
 
 	if (!image_tools_exist())

@@ -119,6 +119,38 @@ static void a_synchronous_write_takes_earlier_ones_along(void **state)
 }
 
 /*
+ * Goal:   an inode that was dropped from memory and loaded again is as durable after fsync as one that never left.
+ * Method: data and a mode are changed, the inode goes and comes back before any commit, fsync or fdatasync; power cut at once.
+ */
+static void fsync_covers_what_an_inode_changed_before_it_was_reloaded(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forms) * 2; i++) {
+		const struct setattr_args args = { .valid = SETATTR_MODE, .mode = 0600 };
+		struct image_env after;
+		struct inode *inode;
+
+		begin(forms[i / 2]);
+		inode = image_mkfile(env.root, "file");
+		assert_int_equal(ext4_sync(env.fs), 0);
+		file_put_pattern(inode, 0, 20000, 1);
+		rwsem_write_lock(&inode->rwsem);
+		assert_int_equal(namei_setattr(inode, &args), 0);
+		rwsem_write_unlock(&inode->rwsem);
+		inode = file_reload(&env, inode);
+		assert_int_equal(file_fsync(inode, i % 2), 0);
+		recover_now(&after);
+		image_put(inode);
+		inode = image_lookup(&after, after.root, "file");
+		assert_int_equal(inode_size(inode), 20000);
+		assert_pattern(inode, 0, 20000, 1);
+		assert_int_equal(inode->mode & 07777, 0600);
+		image_put(inode);
+		end_recovered(&after, true);
+		finish();
+	}
+}
+
+/*
  * Goal:   without a journal an fsync after fallocate and a write has the inode and its extents on disk.
  * Method: the file fills several extents, so that the tree has blocks of its own; power cut at once.
  */
@@ -539,6 +571,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_synchronous_write_takes_earlier_ones_along),
+		cmocka_unit_test(fsync_covers_what_an_inode_changed_before_it_was_reloaded),
 		cmocka_unit_test(without_a_journal_fsync_keeps_what_was_preallocated),
 		cmocka_unit_test(blocks_of_a_freed_directory_keep_file_data),
 		cmocka_unit_test(a_create_without_room_leaves_no_inode_behind),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "toy.h"
 
@@ -210,6 +211,42 @@ static void a_map_that_changed_meanwhile_is_asked_again(void **state)
 	toy_expect(toy, 0, 0x11, 8 * 4096);
 }
 
+static int deliver_nothing(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+/* Whatever way is asked for: the device holds older bytes. */
+static void fetched_bytes_come_through_folios(void **state)
+{
+	struct toy *toy = *state;
+	uint8_t *buf = aligned_alloc(4096, 256 * KIB);
+	struct iovec iov = { buf, 256 * KIB };
+	struct iov_cursor to = { .iov = &iov, .iov_count = 1, .left_bytes = 256 * KIB };
+	int fds[2];
+
+	assert_non_null(buf);
+	toy_set_blocks(toy, 0, 1024, IOMAP_MAPPED, 1);
+	toy_set_size(toy, 256 * KIB);
+	toy_log_data(toy, MIB);
+	assert_int_equal(toy_fill(toy, 64 * KIB + 100, 2, 64 * KIB), 64 * KIB);
+	assert_int_equal(toy_sync(toy), 0);
+	toy_drop_cache(toy);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(iomap_splice_read(&toy->mapping, 0, 4096, fds[1], deliver_nothing, NULL, &toy_ops), -EOPNOTSUPP);
+	close(fds[0]);
+	close(fds[1]);
+	assert_int_equal(iomap_uncached_read(&toy->mapping, 0, &to, &toy_ops), 256 * KIB);
+	for (size_t i = 0; i < 256 * KIB; i++)
+		assert_int_equal(buf[i], i >= 64 * KIB + 100 && i < 128 * KIB + 100 ? 2 : 1);
+	toy_drop_cache(toy);
+	toy_expect(toy, 0, 1, 64 * KIB + 100);
+	toy_expect(toy, 64 * KIB + 100, 2, 64 * KIB);
+	toy_expect(toy, 128 * KIB + 100, 1, 128 * KIB - 100);
+	free(buf);
+}
+
 #define T(name, blocks) cmocka_unit_test_setup_teardown(name, setup_##blocks, teardown)
 
 int main(void)
@@ -228,6 +265,8 @@ int main(void)
 		T(parts_written_before_survive_a_read_of_the_rest, 1k),
 		T(missing_blocks_of_a_large_folio_are_read_alone, 1k),
 		T(a_map_that_changed_meanwhile_is_asked_again, 4k),
+		T(fetched_bytes_come_through_folios, 4k),
+		T(fetched_bytes_come_through_folios, 1k),
 	};
 
 	return cmocka_run_group_tests_name("read", tests, NULL, NULL);

@@ -355,6 +355,46 @@ static void ioends_may_end_on_another_thread(void **state)
 	toy_expect(toy, 0, 19, MIB);
 }
 
+/* K5 */
+static void stored_bytes_see_no_io(void **state)
+{
+	struct toy *toy = *state;
+
+	toy_log_data(toy, 64 * KIB);
+	assert_int_equal(toy_fill(toy, 0, 1, MIB + 100), MIB + 100);
+	assert_int_equal(toy_sync(toy), 0);
+	assert_in_range(atomic_load(&toy->stores), 17, 40);
+	assert_int_equal(toy_fill(toy, 5000, 2, 100), 100);
+	assert_int_equal(toy_sync(toy), 0);
+	assert_int_equal(env_writes(toy->env), 0);
+	assert_int_equal(env_counter(toy->env, CNT_WB_IOENDS), 0);
+	assert_int_equal(atomic_load(&toy->mapping.dirty_bytes), 0);
+	assert_int_equal(atomic_load(&toy->mapping.writeback_bytes), 0);
+	toy_drop_cache(toy);
+	toy_expect(toy, 0, 1, 5000);
+	toy_expect(toy, 5000, 2, 100);
+	toy_expect(toy, 5100, 1, MIB - 5000);
+	toy_set_size(toy, MIB + 5000);
+	toy_expect(toy, MIB + 100, 0, 4900); /* the tail was stored as zeros */
+}
+
+static void what_is_not_stored_stays_dirty(void **state)
+{
+	struct toy *toy = *state;
+	struct writeback_control wbc = { .end_bytes = UINT64_MAX, .budget_bytes = INT64_MAX };
+
+	toy_log_data(toy, MIB);
+	assert_int_equal(toy_fill(toy, 0, 1, 64 * KIB), 64 * KIB);
+	atomic_store(&toy->store_again, 1);
+	assert_int_equal(toy->mapping.ops->writepages(&toy->mapping, &wbc), 0);
+	assert_in_range(atomic_load(&toy->mapping.dirty_bytes), 1, 64 * KIB - 1);
+	atomic_store(&toy->store_again, 1);
+	assert_int_equal(toy_sync(toy), 0); /* it tries again */
+	assert_int_equal(atomic_load(&toy->mapping.dirty_bytes), 0);
+	toy_drop_cache(toy);
+	toy_expect(toy, 0, 1, 64 * KIB);
+}
+
 #define T(name, blocks) cmocka_unit_test_setup_teardown(name, setup_##blocks, teardown)
 
 int main(void)
@@ -380,6 +420,8 @@ int main(void)
 		T(punch_zeroes_in_place_and_cleans_whole_blocks, 4k),
 		T(what_is_kept_back_goes_out_for_the_commit, 4k),
 		T(announced_io_goes_out_alone_before_the_next_map, 4k),
+		T(stored_bytes_see_no_io, 4k), T(stored_bytes_see_no_io, 1k),
+		T(what_is_not_stored_stays_dirty, 4k), T(what_is_not_stored_stays_dirty, 1k),
 		T(ioends_may_end_on_another_thread, 4k),
 	};
 

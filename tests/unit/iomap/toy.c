@@ -15,6 +15,27 @@ static struct toy *toy_of(struct mapping *m)
 	return m->host;
 }
 
+/* What the log has comes from there. */
+static int toy_fetch(struct mapping *m, uint64_t addr, void *buf, uint64_t len)
+{
+	struct toy *toy = toy_of(m);
+	uint64_t block = UINT64_C(1) << m->block_bits;
+	int err = 0;
+
+	for (uint64_t at = 0; at < len && !err; at += block) {
+		bool logged;
+
+		mutex_lock(&toy->lock);
+		logged = toy->logged[(addr + at) >> m->block_bits];
+		mutex_unlock(&toy->lock);
+		if (logged)
+			memcpy((uint8_t *)buf + at, toy->log + addr + at, block);
+		else
+			err = block_read(m->dev, addr + at, (uint8_t *)buf + at, block);
+	}
+	return err;
+}
+
 /* toy.lock held: the run of like blocks around @blk. */
 static void toy_run(struct toy *toy, uint32_t blk, struct iomap *map)
 {
@@ -29,6 +50,7 @@ static void toy_run(struct toy *toy, uint32_t blk, struct iomap *map)
 	*map = (struct iomap){
 		.type = b->type, .pos_bytes = (uint64_t)blk << bits, .len_bytes = (uint64_t)(end - blk) << bits,
 		.addr_bytes = has_addr ? (uint64_t)b->addr_blk << bits : 0, .seq = atomic_load(&toy->seq),
+		.fetch = toy->log ? toy_fetch : NULL,
 	};
 }
 
@@ -118,6 +140,11 @@ static int toy_map_blocks(struct mapping *m, uint64_t pos, uint64_t len, struct 
 		return -EAGAIN;
 	}
 	assert_true(announced_pos == UINT64_MAX);
+	if (toy->log) {
+		*map_out = (struct iomap){ .type = IOMAP_MAPPED, .flags = IOMAP_F_STORE, .pos_bytes = pos, .len_bytes = len,
+					   .seq = atomic_load(&toy->seq) };
+		return 0;
+	}
 	mutex_lock(&toy->lock);
 	if (toy->blocks[blk].type == IOMAP_DELALLOC) {
 		toy_allocate(toy, blk);
@@ -129,6 +156,34 @@ static int toy_map_blocks(struct mapping *m, uint64_t pos, uint64_t len, struct 
 		map_out->flags |= IOMAP_F_SUBMIT;
 	mutex_unlock(&toy->lock);
 	return 0;
+}
+
+static int toy_store(struct mapping *m, uint64_t pos, const void *data, size_t len, size_t *done_out)
+{
+	struct toy *toy = toy_of(m);
+	size_t block = (size_t)1 << m->block_bits;
+	bool again = atomic_load(&toy->store_again) > 0;
+
+	assert_int_equal(len % block, 0);
+	len = min_of(len, toy->store_max);
+	if (again) {
+		atomic_fetch_sub(&toy->store_again, 1);
+		len = len / 2 / block * block;
+	}
+	atomic_fetch_add(&toy->stores, 1);
+	mutex_lock(&toy->lock);
+	for (*done_out = 0; *done_out < len; *done_out += block) {
+		struct toy_block *b = &toy->blocks[(pos + *done_out) >> m->block_bits];
+		uint32_t one = 1;
+
+		if (b->type != IOMAP_MAPPED)
+			*b = (struct toy_block){ IOMAP_MAPPED, toy_take_addrs(toy, &one) };
+		memcpy(toy->log + ((uint64_t)b->addr_blk << m->block_bits), (const uint8_t *)data + *done_out, block);
+		toy->logged[b->addr_blk] = true;
+	}
+	atomic_fetch_add(&toy->seq, 1);
+	mutex_unlock(&toy->lock);
+	return again ? -EAGAIN : 0;
 }
 
 static int toy_submit(struct iomap_ioend *ioend)
@@ -191,7 +246,8 @@ static bool toy_end_io(struct iomap_ioend *ioend)
 }
 
 static const struct iomap_writeback_ops toy_wb_ops = {
-	.map_blocks = toy_map_blocks, .is_valid = toy_is_valid, .submit = toy_submit, .end_io = toy_end_io,
+	.map_blocks = toy_map_blocks, .is_valid = toy_is_valid, .store = toy_store, .submit = toy_submit,
+	.end_io = toy_end_io,
 };
 
 static int toy_writepages(struct mapping *m, struct writeback_control *wbc)
@@ -234,6 +290,14 @@ struct toy *toy_create(uint64_t limit_bytes, unsigned block_bits)
 	return toy;
 }
 
+void toy_log_data(struct toy *toy, size_t store_max)
+{
+	toy->log = calloc(DEVICE_BLOCKS, (size_t)1 << toy->mapping.block_bits);
+	toy->logged = calloc(DEVICE_BLOCKS, sizeof(*toy->logged));
+	assert_true(toy->log && toy->logged);
+	toy->store_max = store_max;
+}
+
 void toy_drop_cache(struct toy *toy)
 {
 	rwsem_write_lock(&toy->mapping.invalidate_lock);
@@ -251,6 +315,8 @@ void toy_destroy(struct toy *toy)
 	assert_int_equal(env_counter(toy->env, CNT_CACHE_DATA_BYTES), 0);
 	env_destroy(toy->env);
 	mutex_exit(&toy->lock);
+	free(toy->logged);
+	free(toy->log);
 	free(toy->used);
 	free(toy->blocks);
 	free(toy);

@@ -33,6 +33,11 @@ struct toy {
 	bool hold;                   /* submit() keeps the ioend back */
 	struct iomap_ioend *held;
 	bool alloc_written;            /* map_blocks() allocates MAPPED and announces the I/O, as indirect files do */
+	uint8_t *log;                  /* NULL, or the file system stores all data here, by address, and the device has older bytes */
+	bool *logged;                  /* [lock] by address: what the log has */
+	size_t store_max;              /* one store() takes no more */
+	_Atomic int stores;            /* calls that took something */
+	_Atomic int store_again;       /* the next so many store() take half of it and return -EAGAIN */
 	struct workqueue *wq;          /* ends ioends there; NULL: in end_io */
 	uint32_t run_max;              /* longest run a map tells */
 	bool reverse;                  /* allocates downwards: nothing is contiguous */
@@ -42,6 +47,8 @@ extern const struct iomap_ops toy_ops;
 
 struct toy *toy_create(uint64_t limit_bytes, unsigned block_bits);
 void toy_destroy(struct toy *toy);
+/* From now on data is stored, at most @store_max bytes at a time. */
+void toy_log_data(struct toy *toy, size_t store_max);
 /* Forgets all folios, as unmounting would; what was dirty is lost. */
 void toy_drop_cache(struct toy *toy);
 /* Blocks [blk, blk + count) become @type; MAPPED and UNWRITTEN ones get addresses and device bytes @byte. */
