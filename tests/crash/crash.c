@@ -209,7 +209,7 @@ static bool choose_broken(const char *name)
 {
 	static const char *const names[] = {
 		[BROKEN_NO_FLUSH] = "noflush", [BROKEN_NO_REVOKE] = "norevoke", [BROKEN_NO_WAIT] = "nowait",
-		[BROKEN_EARLY_SIZE] = "earlysize",
+		[BROKEN_EARLY_SIZE] = "earlysize", [BROKEN_LATE_LOG] = "latelog", [BROKEN_KEEP_COPIES] = "keepcopies",
 	};
 
 	for (unsigned i = 1; i < ARRAY_SIZE(names); i++)

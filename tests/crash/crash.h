@@ -12,6 +12,8 @@
  * C2  A byte of a file is what some state in that range has there, a zero too; only the rest of the block that a truncate
  *     cuts may be zero before the size has moved. Nothing that the device held before shows, nor what other files held.
  * C3  The size of a file lies between the smallest and the largest of the range.
+ * C4  With data=journal all names, sizes and bytes are those of two neighbouring states: data comes with the names that
+ *     were made after it.
  *
  * What is not tried: the superblock torn in its middle. Its checksum lies in another sector than what changes, so no driver
  * can do anything about it, and none mounts that: ext4 takes these 1024 bytes to be written as one.
@@ -35,7 +37,7 @@
 enum op_kind {
 	OP_CREATE, OP_TMPFILE, OP_WRITE, OP_APPEND, OP_OSYNC_WRITE, OP_UNCACHED_WRITE, OP_DIRTY_PAGES,
 	OP_FALLOC, OP_FALLOC_KEEP, OP_PUNCH, OP_ZERO, OP_COLLAPSE, OP_INSERT, OP_TRUNCATE,
-	OP_LINK, OP_UNLINK, OP_RENAME, OP_EXCHANGE, OP_MKDIR, OP_RMDIR, OP_SYMLINK, OP_CHMOD, OP_SETXATTR, OP_REMOVEXATTR,
+	OP_LINK, OP_UNLINK, OP_RENAME, OP_EXCHANGE, OP_MKDIR, OP_RMDIR, OP_SYMLINK, OP_CHMOD, OP_CHATTR, OP_SETXATTR, OP_REMOVEXATTR,
 	OP_HOLD, OP_HELD_APPEND,      /* a file that stays open, also when it is unlinked */
 	OP_START_WRITEBACK, OP_WRITEBACK, OP_COMMIT, /* what the flusher and the journal's timer do by themselves */
 	OP_CHURN,                     /* so many small commits, which leave nothing behind: the log is nearly full */
@@ -45,7 +47,7 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	const char *a, *b;       /* paths; b for link, rename, exchange; of OP_TMPFILE a is the name it gets */
-	uint64_t pos, len;       /* bytes; of OP_CHMOD pos is the mode, of OP_CHURN len the number of commits */
+	uint64_t pos, len;       /* bytes; of OP_CHMOD pos is the mode, of OP_CHATTR the flags, of OP_CHURN len the number of commits */
 	unsigned fill;           /* byte value that marks what it writes */
 };
 
@@ -80,8 +82,11 @@ struct session {
 
 /* Result of the operation; failures such as -ENOENT are part of a workload. OP_UNMOUNT ends the session. */
 int op_run(struct session *s, const struct op *op);
-/* What every workload starts from. @tight: with hardly a block left free, so that what is freed is soon used again. */
-int tree_prepare(struct session *s, uint32_t unit, bool tight);
+/*
+ * What every workload starts from. FORMAT_TIGHT: with hardly a block left free, so that what is freed is soon used again.
+ * FORMAT_FILES_LOGGED: all files have the flag +j.
+ */
+int tree_prepare(struct session *s, uint32_t unit, unsigned format_flags);
 #define FILLER_NAME "filler" /* takes the room of a tight image; nobody reads it */
 
 /* ---- state.c: a whole tree in memory ---- */
@@ -117,6 +122,7 @@ struct run {
 	struct block_device *record; /* holds the log */
 	struct block_device *late;   /* below it, or NULL */
 	bool shows_stale;            /* FORMAT_SHOWS_STALE */
+	bool in_order;               /* FORMAT_IN_ORDER */
 	const bool *lost;            /* by operation, count + 1: its error told that data is lost. NULL: none did */
 };
 
@@ -138,6 +144,8 @@ struct format {
 #define FORMAT_TIGHT       0x1u
 #define FORMAT_SHOWS_STALE 0x2u /* C2 holds only for files that are alike in all states of the range */
 #define FORMAT_NO_JOURNAL  0x4u
+#define FORMAT_IN_ORDER    0x8u /* C4 holds */
+#define FORMAT_FILES_LOGGED 0x10u
 
 extern const struct format formats[];
 extern const unsigned format_count;

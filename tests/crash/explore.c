@@ -45,7 +45,7 @@ static void run_free(struct run *run)
 
 static int run_alloc(struct run *run, uint64_t id, const struct format *format)
 {
-	*run = (struct run){ .shows_stale = format->flags & FORMAT_SHOWS_STALE };
+	*run = (struct run){ .shows_stale = format->flags & FORMAT_SHOWS_STALE, .in_order = format->flags & FORMAT_IN_ORDER };
 	workload_make(id, format->block_bytes, &run->workload);
 	run->states = calloc(run->workload.count + 1, sizeof(*run->states));
 	run->mark_at = calloc(run->workload.count + 1, sizeof(*run->mark_at));

@@ -29,10 +29,14 @@ const struct format formats[] = {
 	{ "no64bit", "-t ext4 -O ^64bit,uninit_bg,^metadata_csum", "", 1024, 0 },
 	{ "nodelalloc", "-t ext4", "nodelalloc", 1024, 0 },
 	{ "writeback", "-t ext4", "data=writeback", 1024, 0 },
-	{ "journal", "-t ext4", "data=journal", 1024, 0 },
+	{ "journal", "-t ext4", "data=journal", 1024, FORMAT_IN_ORDER },
 	{ "async", "-t ext4 -O ^metadata_csum", "journal_async_commit,data=writeback", 1024, FORMAT_SHOWS_STALE },
 	{ "fast-commit", "-t ext4 -O fast_commit", "", 1024, 0 },
 	{ "ordered-extents", "-t ext4", "ablate=ordered-extents", 1024, 0 },
+	{ "journal-4k", "-t ext4", "data=journal", 4096, FORMAT_IN_ORDER },
+	{ "journal-tight", "-t ext3 -I 128", "data=journal", 1024, FORMAT_IN_ORDER | FORMAT_TIGHT },
+	{ "logged-files", "-t ext4", "", 1024, FORMAT_FILES_LOGGED },
+	{ "logged-tight", "-t ext4", "", 1024, FORMAT_FILES_LOGGED | FORMAT_TIGHT },
 };
 const unsigned format_count = sizeof(formats) / sizeof(formats[0]);
 
@@ -74,7 +78,7 @@ static int fill(struct image *image)
 		err = crash_open(dev, format->options, &s.fs);
 	if (err)
 		return err;
-	err = tree_prepare(&s, format->block_bytes, format->flags & FORMAT_TIGHT);
+	err = tree_prepare(&s, format->block_bytes, format->flags);
 	close_err = uext4_close_fs(s.fs);
 	return err ? err : close_err;
 }

@@ -106,6 +106,21 @@ static unsigned data_promised(const struct run *run, const struct state_node *fi
 	return 0;
 }
 
+static bool same_bytes(const struct state_node *a, const struct state_node *b)
+{
+	return a && b && a->size == b->size && (!a->content || !memcmp(a->content, b->content, a->size));
+}
+
+/* The first state from @from on whose data of the file is that of all after it up to the one promised. */
+static unsigned first_with_promised(const struct run *run, const struct state_node *file, unsigned done, unsigned from)
+{
+	unsigned i = data_promised(run, file, done);
+
+	while (i > from && same_bytes(find_file(&run->states[i - 1], file), find_file(&run->states[i], file)))
+		i--;
+	return max_of(i, from);
+}
+
 static bool is_file_at(const struct state *s, const char *path, const struct state_node *file)
 {
 	const struct state_node *node = path ? state_find(s, path) : NULL;
@@ -230,9 +245,9 @@ static const char *check_file(const struct file_range *r, const struct state_nod
 	return NULL;
 }
 
-/* C2, C3 for every file, with the names of state @j. */
-static const char *check_data(const struct run *run, unsigned done, unsigned first, unsigned last, const struct state *j,
-			      const struct state *recovered)
+/* C2, C3 for every file, with the names of state @j, from states of @from to @last. */
+static const char *check_data(const struct run *run, unsigned done, unsigned first, unsigned from, unsigned last,
+			      const struct state *j, const struct state *recovered)
 {
 	for (size_t i = 0; i < recovered->count; i++) {
 		const struct state_node *got = &recovered->nodes[i];
@@ -246,7 +261,7 @@ static const char *check_data(const struct run *run, unsigned done, unsigned fir
 		if (r.told_lost)
 			r.committed = 0;
 		else
-			r.first = data_promised(run, file, done);
+			r.first = first_with_promised(run, file, done, from);
 		for (unsigned k = r.first; k <= last; k++)
 			r.at[k] = find_file(&run->states[k], file);
 		wrong = check_file(&r, got);
@@ -280,6 +295,20 @@ void oracle_range(const struct run *run, size_t cut, unsigned *done_out, unsigne
 	*last_out = done < run->workload.count ? done + 1 : done;
 }
 
+/* C2 to C4 with the names of state @j. */
+static const char *check_content(const struct run *run, unsigned done, unsigned first, unsigned last, unsigned j,
+				 const struct state *recovered)
+{
+	const char *wrong;
+
+	if (!run->in_order)
+		return check_data(run, done, first, 0, last, &run->states[j], recovered);
+	wrong = check_data(run, done, first, j, min_of(j + 1, last), &run->states[j], recovered);
+	if (wrong && j > first)
+		wrong = check_data(run, done, first, j - 1, j, &run->states[j], recovered);
+	return wrong;
+}
+
 const char *oracle_check(const struct run *run, size_t cut, const struct state *recovered)
 {
 	const char *wrong = NULL;
@@ -292,7 +321,7 @@ const char *oracle_check(const struct run *run, size_t cut, const struct state *
 		if (!state_same_names(recovered, &run->states[j]))
 			continue;
 		names_fit = true;
-		wrong = check_data(run, done, first, last, &run->states[j], recovered);
+		wrong = check_content(run, done, first, last, j, recovered);
 		if (!wrong)
 			return NULL;
 	}

@@ -15,6 +15,8 @@
 
 #define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+#define FLAG_LOGGED EXT4_JOURNAL_DATA_FL
+
 /* A position or length in the tables below: blocks of the image, and bytes. */
 #define B(blocks, bytes) ((uint64_t)(blocks) << 32 | (bytes))
 
@@ -59,6 +61,8 @@ static const struct op basic[] = {
 	{ OP_SYMLINK, "sym", NULL, 0, 30, 0 },
 	{ OP_SYMLINK, "longsym", NULL, 0, 200, 0 },
 	{ OP_CHMOD, "a", NULL, 0600, 0, 0 },
+	{ OP_CHATTR, "a", NULL, FLAG_LOGGED, 0, 0 },
+	{ OP_CHATTR, "a", NULL, 0, 0, 0 },
 	{ OP_SETXATTR, "a", NULL, 0, 20, 0 },
 	{ OP_SETXATTR, "a", NULL, 0, 600, 0 },
 	{ OP_SETXATTR, "d", NULL, 0, 600, 0 },
@@ -107,6 +111,21 @@ static const struct {
 	{ NAMED_STORM, { { OP_COLLAPSE, "a", NULL, B(1, 0), B(2, 0), 0 }, { OP_OSYNC_WRITE, "a", NULL, B(2, 0), B(1, 0), 0 },
 		   { OP_INSERT, "a", NULL, B(1, 0), B(2, 0), 0 }, { OP_WRITE, "a", NULL, B(5, 0), B(1, 0), 0 },
 		   { OP_FDATASYNC, "a", NULL, 0, 0, 0 } } },
+	/* L3: blocks of data in the log are freed and used again, for data that goes another way, or the same. */
+	{ 0, { { OP_CHATTR, "a", NULL, FLAG_LOGGED, 0, 0 }, { OP_WRITE, "a", NULL, 0, B(50, 0), 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 },
+		   { OP_TRUNCATE, "a", NULL, B(3, 100), 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(60, 0), 0 },
+		   { OP_FSYNC, "b", NULL, 0, 0, 0 }, { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
+		   { OP_WRITE, "empty", NULL, 0, B(60, 0), 0 }, { OP_FSYNC, "empty", NULL, 0, 0, 0 } } },
+	/* L4: a file gives the flag up and has it again, and is written in place meanwhile. */
+	{ 0, { { OP_CHATTR, "a", NULL, FLAG_LOGGED, 0, 0 }, { OP_WRITE, "a", NULL, B(1, 0), B(4, 0), 0 }, { OP_CHATTR, "a", NULL, 0, 0, 0 },
+		   { OP_OSYNC_WRITE, "a", NULL, B(2, 0), B(4, 0), 0 }, { OP_CHATTR, "a", NULL, FLAG_LOGGED, 0, 0 },
+		   { OP_WRITE, "a", NULL, B(3, 100), 50, 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 }, { OP_CHATTR, "a", NULL, 0, 0, 0 },
+		   { OP_PUNCH, "a", NULL, B(2, 10), B(3, 0), 0 }, { OP_WRITE, "a", NULL, B(1, 0), B(5, 0), 0 }, { OP_FSYNC, "a", NULL, 0, 0, 0 } } },
+	/* L1: data comes with the names that were made after it. */
+	{ NAMED_STORM, { { OP_WRITE, "empty", NULL, 0, B(5, 0), 0 }, { OP_RENAME, "empty", "b", 0, 0, 0 }, { OP_WRITE, "b", NULL, B(2, 0), B(1, 0), 0 },
+		   { OP_CREATE, "new", NULL, 0, 0, 0 }, { OP_APPEND, "new", NULL, 0, B(3, 7), 0 }, { OP_LINK, "new", "d/link", 0, 0, 0 },
+		   { OP_TRUNCATE, "new", NULL, B(1, 3), 0, 0 }, { OP_APPEND, "new", NULL, 0, B(2, 0), 0 }, { OP_CHMOD, "new", NULL, 0600, 0, 0 },
+		   { OP_COMMIT, "/", NULL, 0, 0, 0 } } },
 	/* An open file is unlinked, and goes on. */
 	{ 0, { { OP_HOLD, "a", NULL, 0, 0, 0 }, { OP_UNLINK, "a", NULL, 0, 0, 0 }, { OP_HELD_APPEND, NULL, NULL, 0, B(5, 0), 0 },
 		   { OP_SYNC, NULL, NULL, 0, 0, 0 }, { OP_CREATE, "a", NULL, 0, 0, 0 }, { OP_APPEND, "a", NULL, 0, B(3, 0), 0 },
@@ -222,7 +241,7 @@ static enum op_kind any_kind(struct random *rnd)
 		{ OP_CREATE, 11 }, { OP_TMPFILE, 3 }, { OP_WRITE, 14 }, { OP_APPEND, 10 }, { OP_OSYNC_WRITE, 3 }, { OP_UNCACHED_WRITE, 5 }, { OP_DIRTY_PAGES, 5 },
 		{ OP_FALLOC, 3 }, { OP_FALLOC_KEEP, 3 }, { OP_PUNCH, 3 }, { OP_ZERO, 3 }, { OP_COLLAPSE, 2 }, { OP_INSERT, 2 },
 		{ OP_TRUNCATE, 6 }, { OP_LINK, 3 }, { OP_UNLINK, 5 }, { OP_RENAME, 5 }, { OP_EXCHANGE, 2 }, { OP_MKDIR, 2 }, { OP_RMDIR, 2 },
-		{ OP_SYMLINK, 2 }, { OP_CHMOD, 2 }, { OP_SETXATTR, 4 }, { OP_REMOVEXATTR, 2 }, { OP_HOLD, 2 }, { OP_HELD_APPEND, 2 },
+		{ OP_SYMLINK, 2 }, { OP_CHMOD, 2 }, { OP_CHATTR, 3 }, { OP_SETXATTR, 4 }, { OP_REMOVEXATTR, 2 }, { OP_HOLD, 2 }, { OP_HELD_APPEND, 2 },
 		{ OP_START_WRITEBACK, 4 }, { OP_WRITEBACK, 2 }, { OP_COMMIT, 3 }, { OP_FSYNC, 5 }, { OP_FDATASYNC, 4 }, { OP_SYNC, 2 },
 	};
 	unsigned sum = 0, dice;
@@ -259,6 +278,9 @@ static void add_random(struct workload *w, struct random *rnd)
 		break;
 	case OP_CHMOD:
 		op.pos = 0600 + random_below(rnd, 3) * 022;
+		break;
+	case OP_CHATTR:
+		op.pos = random_below(rnd, 2) ? FLAG_LOGGED : 0;
 		break;
 	case OP_SETXATTR:
 	case OP_SYMLINK:
@@ -299,7 +321,7 @@ void workload_make(uint64_t id, uint32_t unit, struct workload *w)
 
 static const char *const kind_names[OP_KINDS] = {
 	"create", "tmpfile", "write", "append", "osync_write", "uncached_write", "dirty_pages", "falloc", "falloc_keep", "punch", "zero",
-	"collapse", "insert", "truncate", "link", "unlink", "rename", "exchange", "mkdir", "rmdir", "symlink", "chmod", "setxattr",
+	"collapse", "insert", "truncate", "link", "unlink", "rename", "exchange", "mkdir", "rmdir", "symlink", "chmod", "chattr", "setxattr",
 	"removexattr", "hold", "held_append", "start_writeback", "writeback", "commit", "churn", "fsync", "fdatasync", "sync", "unmount",
 };
 
@@ -416,6 +438,18 @@ static int write_as_server(struct session *s, const struct op *op)
 	return pos < end ? write_node(s, attr.ino, op, pos, end - pos, UEXT4_WRITE_KEEP_TIMES) : 0;
 }
 
+/* Of a file its flag for data in the log alone; other types refuse it. */
+static int chattr(struct session *s, const char *path, uint32_t flags)
+{
+	struct uext4_attr attr;
+	int err = uext4_stat(s->fs, NULL, path, &attr);
+
+	if (err)
+		return err;
+	attr.flags = (attr.flags & ~FLAG_LOGGED) | flags;
+	return uext4_setattr(s->fs, NULL, path, true, &attr, UEXT4_SET_FLAGS);
+}
+
 static int hold(struct session *s, const char *path)
 {
 	int err = s->held ? uext4_close(s->held) : 0, open_err;
@@ -492,6 +526,8 @@ int op_run(struct session *s, const struct op *op)
 		return uext4_symlink(fs, NULL, text, op->a);
 	case OP_CHMOD:
 		return uext4_setattr(fs, NULL, op->a, true, &(struct uext4_attr){ .mode = (uint32_t)op->pos }, UEXT4_SET_MODE);
+	case OP_CHATTR:
+		return chattr(s, op->a, (uint32_t)op->pos);
 	case OP_SETXATTR:
 		memset(text, (int)op->fill, sizeof(text));
 		return uext4_setxattr(fs, NULL, op->a, false, "user.x", text, op->len, 0);
@@ -542,7 +578,7 @@ static int fill_up(struct session *s, uint32_t unit)
 	return err ? err : uext4_sync(s->fs);
 }
 
-int tree_prepare(struct session *s, uint32_t unit, bool tight)
+int tree_prepare(struct session *s, uint32_t unit, unsigned format_flags)
 {
 	static const struct op ops[] = {
 		{ OP_CREATE, "a", NULL, 0, 0, 0 },        { OP_WRITE, "a", NULL, 0, B(8, 300), 251 },
@@ -558,12 +594,12 @@ int tree_prepare(struct session *s, uint32_t unit, bool tight)
 		{ OP_SYNC, NULL, NULL, 0, 0, 0 },         { OP_UNLINK, "junk", NULL, 0, 0, 0 }, { OP_SYNC, NULL, NULL, 0, 0, 0 },
 	};
 	struct workload w = { .unit = unit };
-	int err = 0;
+	int err = format_flags & FORMAT_FILES_LOGGED ? chattr(s, "/", FLAG_LOGGED) : 0; /* what is made in it has it too */
 
 	for (size_t i = 0; i < ARRAY_COUNT(ops) && !err; i++) {
 		add_from_table(&w, ops[i]);
 		w.ops[i].fill = ops[i].fill;
 		err = op_run(s, &w.ops[i]);
 	}
-	return err || !tight ? err : fill_up(s, unit);
+	return err || !(format_flags & FORMAT_TIGHT) ? err : fill_up(s, unit);
 }
