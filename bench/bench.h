@@ -26,7 +26,8 @@ struct target {
 };
 
 int target_dir(struct target *t, const char *dir);
-int target_memory(struct target *t, uint64_t size_bytes, const char *options);
+/* @place: a directory; "memory" or "image:PATH", a fresh image of @size_bytes, opened with mount @options. */
+int target_open(struct target *t, const char *place, uint64_t size_bytes, const char *options);
 int target_close(struct target *t);
 
 #endif

@@ -83,14 +83,19 @@ def latency_rows(d, rounds, quick):
     return rows
 
 
-def fsync_rows(d, rounds, quick):
+def fsync_rows(d, disk, rounds, quick):
+    """In memory, and with images in @disk, where a commit waits for a device."""
     s = "0.5" if quick else "2"
     rows = [["append 4 KiB and fsync, each thread its file; per second", "1 thread", "2", "4", "8", "16", "commits a fsync, 16 threads"]]
     seen = {}
     with contextlib.ExitStack() as stack:
         places = kernels(d, stack)
+        on_disk = stack.enter_context(Kernel(disk))
+        targets = [("uext4", "memory")] + [(n, p.mnt) for n, p in places]
+        targets += [("uext4, image on disk", f"image:{disk}/fsync.img"), ("kernel on loop, image on disk", on_disk.mnt)]
+        stack.callback(os.unlink, f"{disk}/fsync.img")
         for _ in range(rounds):
-            for name, target in [("uext4", "memory")] + [(n, p.mnt) for n, p in places]:
+            for name, target in targets:
                 r = [measured("-t", str(t), "-s", s, target, "append-fsync") for t in (1, 2, 4, 8, 16)]
                 j = r[-1]["stats"]["journal"] if r[-1]["stats"] else None
                 seen.setdefault(name, []).append([x["operations"] / x["seconds"] for x in r] +

@@ -2,7 +2,7 @@
 /*
  * latency.c - how long create, write of 4 KiB and fsync take together, alone and beside a thread that streams data
  *
- * latency [-s SECONDS] [-S STREAM_MIB] [-o OPTIONS] TARGET   TARGET: a directory, or "memory"
+ * latency [-s SECONDS] [-S STREAM_MIB] [-o OPTIONS] TARGET   TARGET: a directory, "memory", or "image:PATH"
  * Prints two lines: TARGET alone|streaming SAMPLES P50_US P99_US MAX_US STREAM_MIB_PER_SECOND
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define BLOCK_BYTES  4096u
 #define PIECE_BYTES  (1u << 20)
-#define MEMORY_BYTES (3ull << 30)
+#define IMAGE_BYTES (3ull << 30)
 #define FILES_KEPT   256u /* older ones are removed, so that the place does not fill up */
 
 static double seconds = 3.0;
@@ -163,7 +163,7 @@ static int measure(struct target *target, bool streaming)
 
 static int usage(void)
 {
-	fputs("usage: latency [-s SECONDS] [-S STREAM_MIB] [-o OPTIONS] DIR|memory\n", stderr);
+	fputs("usage: latency [-s SECONDS] [-S STREAM_MIB] [-o OPTIONS] DIR|memory|image:PATH\n", stderr);
 	return 2;
 }
 
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind != 1)
 		return usage();
-	err = !strcmp(argv[optind], "memory") ? target_memory(&target, MEMORY_BYTES, options) : target_dir(&target, argv[optind]);
+	err = target_open(&target, argv[optind], IMAGE_BYTES, options);
 	if (!err) {
 		err = measure(&target, false);
 		err = err ? err : measure(&target, true);

@@ -2,7 +2,7 @@
 /*
  * micro.c - operations per second of one kind, by one or more threads
  *
- * micro [-j] [-t THREADS] [-s SECONDS] [-n COUNT] [-o OPTIONS] TARGET TEST...   TARGET: a directory, or "memory"
+ * micro [-j] [-t THREADS] [-s SECONDS] [-n COUNT] [-o OPTIONS] TARGET TEST...   TARGET: a directory, "memory", or "image:PATH"
  * Prints a line per test: TARGET TEST THREADS OPERATIONS_PER_SECOND MICROSECONDS_PER_OPERATION
  * With -j as JSON, with the time that all processors of the machine were busy, whoever's work it was, and the counters.
  */
@@ -337,7 +337,7 @@ static const struct test *find_test(const char *name)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: micro [-j] [-t THREADS] [-s SECONDS] [-n NAMES] [-m FILE_MIB] [-S STREAM_MIB] [-o OPTIONS] DIR|memory TEST...\ntests:");
+	fprintf(stderr, "usage: micro [-j] [-t THREADS] [-s SECONDS] [-n NAMES] [-m FILE_MIB] [-S STREAM_MIB] [-o OPTIONS] DIR|memory|image:PATH TEST...\ntests:");
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		fprintf(stderr, " %s", tests[i].name);
 	fputc('\n', stderr);
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind < 2 || threads < 1 || threads > MAX_THREADS)
 		return usage();
-	err = !strcmp(argv[optind], "memory") ? target_memory(&target, 2ull << 30, options) : target_dir(&target, argv[optind]);
+	err = target_open(&target, argv[optind], 2ull << 30, options);
 	if (err) {
 		fprintf(stderr, "micro: %s: %s\n", argv[optind], strerror(-err));
 		return 1;

@@ -3,12 +3,13 @@
  * group_commit.c - waiting for a commit, and doing it
  *
  * G1  A lone fsync commits at once, on its own thread.
- * G2  In company, threads that fsynced within COMPANY_NS, fsyncs share commits: the first to wait for a transaction leads,
+ * G2  In company, of threads that fsynced within COMPANY_NS or a few commits, fsyncs share commits: the first to wait for a transaction leads,
  *     that is, it waits until batch_target others have joined, and whoever completes the number commits. When no one
  *     more comes for the time that a commit takes, the leader commits with those there are.
- * G3  The target is half of the company, so that one half works while the other commits. It is halved when the leader
- *     waited in vain, doubles when the number was reached, and is tried again now and then (PROBE_COMMITS): threads that
- *     think longer between fsyncs than a commit takes are not made to wait for each other.
+ * G3  The target is the whole company where a commit waits long for its device (SLOW_COMMIT_NS), and else half of it, so
+ *     that one half works while the other commits. It is halved when the leader waited in vain, doubles when the number was
+ *     reached, and is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes
+ *     are not made to wait for each other.
  *
  * So nobody waits for a thread that only commits, and of those who wait each is woken once.
  */
@@ -16,6 +17,7 @@
 
 #define DEFAULT_MAX_BATCH_US 15000u
 #define COMPANY_NS           UINT64_C(50000000)
+#define SLOW_COMMIT_NS       100000u
 #define GAP_NS_MIN           50000u /* a thread that is woken needs about that long for its next fsync */
 #define PROBE_COMMITS        64u
 
@@ -34,11 +36,19 @@ static unsigned my_slot(void)
 
 static uint32_t company(const struct journal *j, uint64_t now_ns)
 {
+	uint64_t window_ns = max_of(COMPANY_NS, 4 * j->commit_ns);
 	uint32_t count = 0;
 
 	for (unsigned i = 0; i < JOURNAL_COMPANY_MAX; i++)
-		count += j->fsynced_ns[i] && now_ns - j->fsynced_ns[i] < COMPANY_NS;
+		count += j->fsynced_ns[i] && now_ns - j->fsynced_ns[i] < window_ns;
 	return count;
+}
+
+static uint32_t target_max(const struct journal *j, uint64_t now_ns)
+{
+	uint32_t all = company(j, now_ns);
+
+	return j->commit_ns > SLOW_COMMIT_NS ? all : (all + 1) / 2;
 }
 
 /* state_lock held. G3: @t is committed by one of its waiters now. */
@@ -50,7 +60,7 @@ static void aim(struct journal *j, const struct transaction *t, uint64_t now_ns)
 		return;
 	j->since_probe = 0;
 	j->batch_target = reached ? j->batch_target * 2 : j->batch_target / 2;
-	j->batch_target = max_of(min_of(j->batch_target, (company(j, now_ns) + 1) / 2), 1u);
+	j->batch_target = max_of(min_of(j->batch_target, target_max(j, now_ns)), 1u);
 }
 
 /* ---- who commits ---- */

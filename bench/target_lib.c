@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* target_memory.c - an ext4 image in memory, through libuext4 in this process */
+/* target_lib.c - an ext4 image, in memory or in a file, through libuext4 in this process */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,15 +12,15 @@
 #include "bench.h"
 #include "uext4.h"
 
-struct memory_target {
+struct lib_target {
 	struct uext4_fs *fs;
-	void *image;
+	void *image;         /* NULL: it is a file */
 	uint64_t size_bytes;
 };
 
 static struct uext4_fs *fs_of(struct target *t)
 {
-	return ((struct memory_target *)t->private_data)->fs;
+	return ((struct lib_target *)t->private_data)->fs;
 }
 
 static int lib_mkdir(struct target *t, const char *path)
@@ -79,16 +79,14 @@ static int lib_stats(struct target *t, char *buf, size_t buf_bytes)
 	return uext4_stats_json(fs_of(t), buf, buf_bytes);
 }
 
-/* mke2fs on a memfd; the mapping of it is the device. Its memory is there before: nobody is to be measured finding it. */
-static int make_image(struct memory_target *m)
+/* mke2fs on @fd, known as @path. Its memory or blocks are there before: nobody is to be measured finding them. */
+static int make_image(int fd, const char *path, uint64_t size_bytes)
 {
-	char path[64];
-	int fd = memfd_create("uext4-bench", 0), status;
 	pid_t child;
+	int status;
 
-	if (fd < 0 || ftruncate(fd, (off_t)m->size_bytes) || fallocate(fd, 0, 0, (off_t)m->size_bytes))
+	if (fd < 0 || ftruncate(fd, (off_t)size_bytes) || fallocate(fd, 0, 0, (off_t)size_bytes))
 		return -errno;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
 	child = fork();
 	if (child == 0) {
 		execlp("mke2fs", "mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1", path, (char *)NULL);
@@ -96,9 +94,32 @@ static int make_image(struct memory_target *m)
 	}
 	if (child < 0 || waitpid(child, &status, 0) < 0 || status)
 		return -EIO;
+	return 0;
+}
+
+/* The mapping of a memfd is the device. */
+static int open_memory(struct lib_target *m, const struct uext4_options *opt)
+{
+	int err, fd = memfd_create("uext4-bench", 0);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+	err = make_image(fd, path, m->size_bytes);
+	if (err)
+		return err;
 	m->image = mmap(NULL, m->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	close(fd);
-	return m->image == MAP_FAILED ? -errno : 0;
+	return m->image == MAP_FAILED ? -errno : uext4_open_memory(m->image, m->size_bytes, opt, &m->fs);
+}
+
+static int open_file(struct lib_target *m, const char *path, const struct uext4_options *opt)
+{
+	int err, fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+	err = make_image(fd, path, m->size_bytes);
+	if (fd >= 0)
+		close(fd);
+	return err ? err : uext4_open_fs(path, opt, &m->fs);
 }
 
 static void log_line(void *arg, int level, const char *text)
@@ -108,32 +129,40 @@ static void log_line(void *arg, int level, const char *text)
 		fprintf(stderr, "uext4: %s\n", text);
 }
 
-int target_memory(struct target *t, uint64_t size_bytes, const char *options)
+static int target_lib(struct target *t, const char *path, uint64_t size_bytes, const char *options)
 {
-	struct memory_target *m = calloc(1, sizeof(*m));
+	struct lib_target *m = calloc(1, sizeof(*m));
 	struct uext4_options opt = { .struct_bytes = sizeof(opt), .mount_options = options, .log = log_line };
-	int err;
 
 	if (!m)
 		return -ENOMEM;
 	m->size_bytes = size_bytes;
-	err = make_image(m);
-	if (!err)
-		err = uext4_open_memory(m->image, size_bytes, &opt, &m->fs);
 	*t = (struct target){ .name = "uext4 in-process", .mkdir = lib_mkdir, .create = lib_create, .unlink = lib_unlink,
 			      .rename = lib_rename, .open = lib_open, .close = lib_close, .pread = lib_pread,
 			      .pwrite = lib_pwrite, .fsync = lib_fsync, .stats_json = lib_stats, .private_data = m };
-	return err;
+	return path ? open_file(m, path, &opt) : open_memory(m, &opt);
+}
+
+int target_open(struct target *t, const char *place, uint64_t size_bytes, const char *options)
+{
+	static const char file[] = "image:";
+
+	if (!strcmp(place, "memory"))
+		return target_lib(t, NULL, size_bytes, options);
+	if (!strncmp(place, file, strlen(file)))
+		return target_lib(t, place + strlen(file), size_bytes, options);
+	return target_dir(t, place);
 }
 
 int target_close(struct target *t)
 {
-	struct memory_target *m = t->private_data;
+	struct lib_target *m = t->private_data;
 	int err = 0;
 
 	if (t->mkdir == lib_mkdir) {
 		err = uext4_close_fs(m->fs);
-		munmap(m->image, m->size_bytes);
+		if (m->image)
+			munmap(m->image, m->size_bytes);
 		free(m);
 	} else {
 		close((int)(intptr_t)t->private_data);
