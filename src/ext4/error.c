@@ -194,19 +194,14 @@ static void records_copy(struct ext4_super_block *to, const struct ext4_super_bl
 	to->s_last_error_errcode = from->s_last_error_errcode;
 }
 
-int error_survive_replay(struct ext4_fs *fs, const struct ext4_super_block *before)
+void error_survive_replay(struct ext4_super_block *es, const struct ext4_super_block *before)
 {
-	struct ext4_super_block *es = (struct ext4_super_block *)(void *)(fs->super_bh->data + fs->super_offset);
-
 	if (!(le16_get(before->s_state) & EXT4_STATE_ERROR_FS))
-		return 0;
-	mutex_lock(&fs->super_lock);
+		return;
 	es->s_state = le16_make(le16_get(es->s_state) | EXT4_STATE_ERROR_FS);
 	if (le32_get(before->s_error_count) > le32_get(es->s_error_count))
 		records_copy(es, before);
 	super_csum_set(es);
-	mutex_unlock(&fs->super_lock);
-	return fs->opt.read_only ? 0 : super_write_through(fs);
 }
 
 /* Waits for the commit: errors= may have the journal abort, and the records would be lost with the transaction. */

@@ -118,8 +118,8 @@ void error_store_left(struct ext4_fs *fs); /* stores what came after that, past 
 void error_exit(struct ext4_fs *fs);
 /* Pending error records into @es. Caller: fs.super_lock. */
 void error_store(struct ext4_fs *fs, struct ext4_super_block *es);
-/* Replay may have brought an older superblock: what @before, the one on disk, says of errors stays. */
-int error_survive_replay(struct ext4_fs *fs, const struct ext4_super_block *before);
+/* @es is about to be replayed over @before and may be older: what that says of errors stays. */
+void error_survive_replay(struct ext4_super_block *es, const struct ext4_super_block *before);
 void error_on_journal_abort(void *fs, int err);  /* journal_params.on_abort */
 
 /* ---- journal: journal_glue.c ---- */

@@ -231,9 +231,23 @@ static int journal_find(struct ext4_fs *fs, struct journal_params *params)
 	return err;
 }
 
+/* For keep_error_marks(). */
+struct replay_arg {
+	const struct ext4_fs *fs;
+	struct ext4_super_block before; /* as it is on disk */
+};
+
+static void keep_error_marks(void *arg, fsblk_t blk, uint8_t *bytes)
+{
+	const struct replay_arg *replay = arg;
+	const struct ext4_fs *fs = replay->fs;
+
+	if (blk == fs->super_bh->blk)
+		error_survive_replay((struct ext4_super_block *)(void *)(bytes + fs->super_offset), &replay->before);
+}
+
 static int journal_replay(struct ext4_fs *fs)
 {
-	const struct ext4_super_block before = *fs_super(fs);
 	struct journal_recovery_info info;
 	int err;
 
@@ -246,11 +260,9 @@ static int journal_replay(struct ext4_fs *fs)
 		return -EUCLEAN;
 	}
 	err = journal_recover(fs->journal, &info);
-	if (err) {
+	if (err)
 		log_print(&fs->log, LOG_ERROR, "%s: the journal cannot be recovered: %s", fs->name, strerror(-err));
-		return err;
-	}
-	return error_survive_replay(fs, &before);
+	return err;
 }
 
 static bool wants_journal(const struct ext4_fs *fs)
@@ -271,12 +283,14 @@ static bool may_commit_async(const struct ext4_fs *fs)
 
 int journal_glue_recover(struct ext4_fs *fs)
 {
+	struct replay_arg replay = { .fs = fs, .before = *fs_super(fs) };
 	struct journal_params params = {
 		.map_arg = fs, .block_bytes = fs->block_bytes, .bc = fs->bc, .fs_blocks = fs->blocks_count,
 		.counters = fs->counters, .log = &fs->log, .barriers = fs->opt.barrier,
 		.async_commit = may_commit_async(fs), .commit_interval_ms = fs->opt.commit_interval_ms,
 		.max_batch_us = fs->opt.max_batch_us, .on_abort = error_on_journal_abort, .abort_arg = fs,
 		.fc_take = fast_commit_take, .fc_arg = fs,
+		.replaying = keep_error_marks, .replaying_arg = &replay, /* while this function runs */
 	};
 	int err, close_err;
 

@@ -76,6 +76,9 @@ struct journal_params {
 	 */
 	int (*fc_take)(void *arg, const uint8_t *block, uint32_t len_bytes, uint32_t index);
 	void *fc_arg;
+	/* Block @blk is about to be replayed with @bytes, which this may amend; NULL. Context: the buffer is locked. */
+	void (*replaying)(void *arg, fsblk_t blk, uint8_t *bytes);
+	void *replaying_arg;
 };
 
 /* ---- life cycle ---- */

@@ -237,6 +237,8 @@ static int buffer_fill(struct replay_batch *batch, const struct replay_block *bl
 	memcpy(bh->data, copy, batch->j->params.block_bytes);
 	if (block->flags & JBD2_FLAG_ESCAPE)
 		memcpy(bh->data, &magic, sizeof(magic));
+	if (batch->j->params.replaying)
+		batch->j->params.replaying(batch->j->params.replaying_arg, block->blk, bh->data);
 	buffer_clear(bh, BH_NEW | BH_VERIFIED);
 	buffer_set(bh, BH_UPTODATE);
 	buffer_mark_dirty(bh);

@@ -152,40 +152,50 @@ static void expect_marks(const struct ext4_super_block *es, const struct ext4_su
 }
 
 /*
- * Goal:   what is recorded of an error in the superblock survives the replay of an older one.
- * Method: a superblock without errors is in the log, and one with an error in its own place, where who could not commit any
- *         more has put it. The next mounts replay the log, one of them read-only.
+ * A superblock without errors is in the log, and one with an error in its own place, where who could not commit any more has
+ * put it. The image as it is then is *copy_out, the caller's to free.
  */
-static void an_error_after_the_last_commit_survives_replay(void **state)
+static void make_marked_image(struct image_env *env, struct ext4_super_block *marked_out, uint8_t **copy_out)
 {
-	struct ext4_super_block marked, *es;
-	struct image_env env;
+	struct ext4_super_block *es;
 	uint8_t *copy;
 
-	skip_without_tools();
-	image_create(&env, "-t ext4 -b 1024", 16);
-	commit_super(&env);
-	copy = malloc(env.size_bytes);
+	image_create(env, "-t ext4 -b 1024", 16);
+	commit_super(env);
+	copy = malloc(env->size_bytes);
 	assert_non_null(copy);
-	memcpy(copy, env.bytes, env.size_bytes);
-	image_unmount(&env);
-	memcpy(env.bytes, copy, env.size_bytes);
-	free(copy);
-	es = super_on_device(&env);
+	memcpy(copy, env->bytes, env->size_bytes);
+	image_unmount(env);
+	memcpy(env->bytes, copy, env->size_bytes);
+	es = super_on_device(env);
 	assert_true(le32_get(es->s_feature_incompat) & EXT4_FEATURE_INCOMPAT_RECOVER);
 	es->s_state = le16_make(le16_get(es->s_state) | EXT4_STATE_ERROR_FS);
 	es->s_error_count = le32_make(3);
 	es->s_first_error_ino = es->s_last_error_ino = le32_make(12);
 	es->s_first_error_errcode = es->s_last_error_errcode = EXT4_ERRCODE_EFSBADCRC;
 	super_csum_set(es);
-	marked = *es;
+	*marked_out = *es;
+	memcpy(copy, env->bytes, env->size_bytes);
+	*copy_out = copy;
+}
+
+/* Goal: what is recorded of an error in the superblock survives the replay of an older one, read-only and read-write. */
+static void an_error_after_the_last_commit_survives_replay(void **state)
+{
+	struct ext4_super_block marked;
+	struct image_env env;
+	uint8_t *copy;
+
+	skip_without_tools();
+	make_marked_image(&env, &marked, &copy);
+	free(copy);
 	for (int read_only = 1; read_only >= 0; read_only--) {
 		env.opt.read_only = read_only;
 		image_mount(&env);
 		expect_marks(fs_super(env.fs), &marked);
 		image_unmount(&env);
 	}
-	expect_marks(es, &marked);
+	expect_marks(super_on_device(&env), &marked);
 	image_destroy(&env);
 }
 
@@ -205,6 +215,38 @@ static struct block_device *mount_on_fault_device(struct image_env *env)
 	assert_int_equal(ext4_mount(fault, &env->opt, &quiet, "test", &vfs_ops, NULL, &env->fs), 0);
 	env->root = image_load(env, EXT4_ROOT_INO);
 	return fault;
+}
+
+/* Goal: so it does if the replay is cut off, at whatever write. */
+static void marks_survive_a_cut_in_the_replay(void **state)
+{
+	const struct log_sink quiet = { .func = NULL };
+	struct ext4_super_block marked;
+	struct image_env env;
+	uint8_t *copy;
+	int err = -EIO;
+
+	skip_without_tools();
+	make_marked_image(&env, &marked, &copy);
+	for (uint64_t nth = 1; err; nth++) {
+		const struct fault_rule cut = { .ops = FAULT_OP(BIO_WRITE), .nth = nth, .err = -EIO };
+		struct block_device *memory, *fault;
+
+		memcpy(env.bytes, copy, env.size_bytes);
+		assert_int_equal(block_open_memory(env.size_bytes, env.bytes, &memory), 0);
+		assert_int_equal(block_open_fault(memory, 1, &fault), 0);
+		assert_int_equal(fault_add_rule(fault, &cut), 0);
+		err = ext4_mount(fault, &env.opt, &quiet, "test", &vfs_ops, NULL, &env.fs);
+		assert_true(err || nth > 3); /* home, log, and the marks of the mount */
+		if (!err)
+			(void)ext4_unmount(env.fs); /* nothing more reaches the device */
+		env.fs = NULL;
+		image_mount(&env);
+		expect_marks(fs_super(env.fs), &marked);
+		image_unmount(&env);
+	}
+	free(copy);
+	image_destroy(&env);
 }
 
 static void a_failing_journal_makes_it_read_only_and_is_remembered(void **state)
@@ -341,6 +383,7 @@ int main(void)
 		cmocka_unit_test(remount_ro_stops_all_changes),
 		cmocka_unit_test(an_image_cannot_ask_to_end_the_program),
 		cmocka_unit_test(an_error_after_the_last_commit_survives_replay),
+		cmocka_unit_test(marks_survive_a_cut_in_the_replay),
 		cmocka_unit_test(a_failed_write_into_preallocated_blocks_leaves_zeros),
 		cmocka_unit_test(a_failing_journal_makes_it_read_only_and_is_remembered),
 		cmocka_unit_test(each_failing_write_leaves_a_sound_image),
