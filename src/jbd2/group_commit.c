@@ -48,7 +48,7 @@ static uint32_t target_max(const struct journal *j, uint64_t now_ns)
 {
 	uint32_t all = company(j, now_ns);
 
-	return j->commit_ns > SLOW_COMMIT_NS ? all : (all + 1) / 2;
+	return max_of(j->commit_ns > SLOW_COMMIT_NS ? all : all / 2, 1u);
 }
 
 /* state_lock held. G3: @t is committed by one of its waiters now. */
@@ -59,8 +59,8 @@ static void aim(struct journal *j, const struct transaction *t, uint64_t now_ns)
 	if (reached && j->batch_target == 1 && t->waiters == 1 && !probe)
 		return;
 	j->since_probe = 0;
-	j->batch_target = reached ? j->batch_target * 2 : j->batch_target / 2;
-	j->batch_target = max_of(min_of(j->batch_target, target_max(j, now_ns)), 1u);
+	j->batch_target = reached ? j->batch_target * 2 : max_of(j->batch_target / 2, 1u);
+	j->batch_target = min_of(j->batch_target, target_max(j, now_ns));
 }
 
 /* ---- who commits ---- */
@@ -90,7 +90,8 @@ static bool lead(struct journal *j, const struct transaction *t)
 			if (t->waiters == seen)
 				return true;
 			seen = t->waiters;
-			look_ns = now_ns + min_of(max_of(j->commit_ns, GAP_NS_MIN), end_ns - now_ns);
+			look_ns = now_ns + max_of(j->commit_ns, GAP_NS_MIN);
+			look_ns = min_of(look_ns, end_ns);
 		}
 		cond_wait_timeout(&j->turn, &j->state_lock, look_ns - now_ns);
 	}

@@ -120,6 +120,7 @@ static void log_init(struct journal *j)
 	/* Blocks of a transaction that a crash cut off may carry s_sequence: begin with the one after it. */
 	j->next_tid = j->fc_pending ? j->fc_tid : be32_get(j->super->s_sequence) + 1;
 	j->commit_request = j->next_tid - 1;
+	j->batch_target = 1;
 	atomic_store(&j->committed_tid, j->next_tid - 1);
 	j->tail_tid = j->next_tid;
 	j->head = j->tail = j->first;
