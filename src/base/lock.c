@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+
+#include "base/thread.h"
 #include <unistd.h>
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
@@ -141,15 +143,6 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t expected)
 void word_bit_wake(_Atomic uint32_t *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
 }
 
 /* True once @bit was seen clear. */

@@ -17,4 +17,14 @@
  */
 int thread_start(const char *name, void *(*func)(void *arg), void *arg, pthread_t *thread_out);
 
+/* Between two looks of a loop that waits for a few microseconds at most: some dozens of nanoseconds. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 #endif

@@ -131,8 +131,11 @@ static int join_slow(struct journal *j, uint32_t blocks, struct transaction **t_
 			*t_out = t;
 			break;
 		}
-		if (t->state != T_LOCKED)
-			journal_request_commit(j, t->tid);
+		if (t->state == T_LOCKED) {
+			journal_wait_closed(j, t);
+			continue;
+		}
+		journal_request_commit(j, t->tid);
 		cond_wait(&j->transition, &j->state_lock);
 	}
 	mutex_unlock(&j->state_lock);

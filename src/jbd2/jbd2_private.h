@@ -237,6 +237,8 @@ uint64_t journal_now_ns(void); /* CLOCK_MONOTONIC */
 int transaction_create(struct journal *j, struct transaction **t_out);
 void transaction_get(struct transaction *t);
 void transaction_put(struct transaction *t);
+/* state_lock held, dropped meanwhile. @t runs and is locked: until it gives way, or perhaps a little less. */
+void journal_wait_closed(struct journal *j, const struct transaction *t);
 /* state_lock held. At each transition. */
 void transaction_check(const struct transaction *t);
 /* Gives back @blocks of the reservation and, with @ends_update, the handle's part; wakes a draining commit. */

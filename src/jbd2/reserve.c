@@ -77,7 +77,11 @@ static struct transaction *running_for_reserved(struct journal *j, int *err_out)
 	*err_out = journal_error(j) ? -EROFS : 0;
 	if (*err_out)
 		return NULL;
-	if (t ? (atomic_load(&t->reserve) & RESERVE_LOCKED) != 0 : j->barrier != 0) {
+	if (t && t->state == T_LOCKED) {
+		journal_wait_closed(j, t);
+		return NULL;
+	}
+	if (!t && j->barrier) {
 		cond_wait(&j->transition, &j->state_lock);
 		return NULL;
 	}

@@ -5,7 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "jbd2/jbd2_private.h"
+
+#define SPIN_PAUSES 100u /* some microseconds */
 
 uint64_t journal_now_ns(void)
 {
@@ -71,6 +74,11 @@ void transaction_check(const struct transaction *t)
 		UEXT4_ASSERT(t->grant == 0);
 }
 
+static bool transaction_has_updates(const struct transaction *t)
+{
+	return reserve_updates(atomic_load_explicit(&t->reserve, memory_order_acquire)) > 0;
+}
+
 void transaction_release(struct transaction *t, uint32_t blocks, bool ends_update)
 {
 	struct journal *j = t->journal;
@@ -86,6 +94,28 @@ void transaction_release(struct transaction *t, uint32_t blocks, bool ends_updat
 	}
 }
 
+/* state_lock held, dropped meanwhile. Handles are short: to sleep and to be woken takes longer than most of them. */
+static void spin_for_updates(struct transaction *t)
+{
+	struct journal *j = t->journal;
+
+	mutex_unlock(&j->state_lock);
+	for (unsigned i = 0; i < SPIN_PAUSES && transaction_has_updates(t); i++)
+		cpu_relax();
+	mutex_lock(&j->state_lock);
+}
+
+void journal_wait_closed(struct journal *j, const struct transaction *t)
+{
+	lock_assert_held(&j->state_lock);
+	mutex_unlock(&j->state_lock);
+	for (unsigned i = 0; i < SPIN_PAUSES && journal_running(j) == t; i++)
+		cpu_relax();
+	mutex_lock(&j->state_lock);
+	if (journal_running(j) == t && t->state == T_LOCKED && !journal_error(j))
+		cond_wait(&j->transition, &j->state_lock);
+}
+
 void transaction_lock_and_drain(struct transaction *t)
 {
 	struct journal *j = t->journal;
@@ -93,7 +123,9 @@ void transaction_lock_and_drain(struct transaction *t)
 	lock_assert_held(&j->state_lock);
 	t->state = T_LOCKED;
 	atomic_fetch_or_explicit(&t->reserve, RESERVE_LOCKED, memory_order_acq_rel);
-	while (reserve_updates(atomic_load_explicit(&t->reserve, memory_order_acquire)) > 0)
+	if (transaction_has_updates(t))
+		spin_for_updates(t);
+	while (transaction_has_updates(t))
 		cond_wait(&j->drained, &j->state_lock);
 	transaction_check(t);
 }
