@@ -16,14 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/api_private.h"
 #include "base/broken.h"
 #include "crash.h"
-#include "ext4/super.h"
-#include "vfs/vfs.h"
 
 #define BASES_MAX 32u
-#define CACHE_BYTES (8u << 20) /* small tables are soon made */
 #define JOBS_PER_PROCESSOR 5   /* an unmount waits for liburcu's thread, which sleeps for 10 ms at a time */
 #define STATES_SEEN (UINT64_C(1) << 24)
 #define CLEAN_SEEN (UINT64_C(1) << 22)
@@ -53,38 +49,6 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* ---- mounting ---- */
-
-static void quiet_log(void *arg, int level, const char *text)
-{
-	(void)arg;
-	if (level <= LOG_ERROR && args.explorer.verbose)
-		fprintf(stderr, "# %s\n", text);
-}
-
-int crash_open(struct block_device *dev, const char *options, struct uext4_fs **fs_out)
-{
-	struct log_sink log = { .func = quiet_log };
-	struct ext4_options opt;
-	char error[256];
-	int err;
-
-	*fs_out = calloc(1, sizeof(**fs_out));
-	if (!*fs_out)
-		return -ENOMEM;
-	options_init(&opt);
-	opt.cache_bytes = CACHE_BYTES;
-	err = options_parse(&opt, options, error);
-	if (!err)
-		err = vfs_mount(dev, &opt, &log, "crash", false, &(*fs_out)->vfs);
-	options_exit(&opt);
-	if (err) {
-		free(*fs_out);
-		*fs_out = NULL;
-	}
-	return err;
 }
 
 /* ---- which workloads ---- */
@@ -264,7 +228,7 @@ static int parse(int argc, char **argv)
 		case 'r': ex->nested_every = (unsigned)strtoul(optarg, NULL, 0); break;
 		case 'm': args.named = true; break;
 		case 'V': ex->violations_max = strtoull(optarg, NULL, 0); break;
-		case 'v': ex->verbose = true; break;
+		case 'v': ex->verbose = true; crash_log_level = LOG_ERROR; break;
 		case 'K': ex->keep = optarg; break;
 		case 'b':
 			args.broken = optarg;

@@ -258,8 +258,9 @@ struct explorer {
 int explorer_open(struct explorer *ex, const struct explorer_options *options, struct totals *totals, struct place *place);
 void explore_workload(struct explorer *ex, const struct base *base, uint64_t id);
 
-/* ---- crash.c, clock.c ---- */
+/* ---- mount.c, clock.c ---- */
 
+extern int crash_log_level; /* enum log_level: what of the file system's messages is shown; 0: none */
 int crash_open(struct block_device *dev, const char *options, struct uext4_fs **fs_out);
 void clock_set(int64_t seconds); /* what CLOCK_REALTIME says from now on */
 

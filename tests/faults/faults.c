@@ -15,12 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/api_private.h"
-#include "ext4/super.h"
 #include "faults.h"
-#include "vfs/vfs.h"
 
-#define CACHE_BYTES (8u << 20)
 #define JOBS_PER_PROCESSOR 5 /* as in crash.c: an unmount sleeps */
 #define JOBS_MAX_HERE 64u
 #define CASE_SECONDS_MAX 120u /* longer: it hangs */
@@ -55,38 +51,6 @@ static struct totals_here {
 	_Atomic uint64_t next, cases, hits, violations;
 	_Atomic uint64_t at[JOBS_MAX_HERE]; /* the case that each worker is at */
 } *totals;
-
-/* ---- mounting ---- */
-
-static void show_log(void *arg, int level, const char *line)
-{
-	(void)arg;
-	if (level <= LOG_WARNING && args.verbose)
-		printf("  # %s\n", line);
-}
-
-int crash_open(struct block_device *dev, const char *options, struct uext4_fs **fs_out)
-{
-	struct log_sink log = { .func = show_log };
-	struct ext4_options opt;
-	char error[256];
-	int err;
-
-	*fs_out = calloc(1, sizeof(**fs_out));
-	if (!*fs_out)
-		return -ENOMEM;
-	options_init(&opt);
-	opt.cache_bytes = CACHE_BYTES;
-	err = options_parse(&opt, options, error);
-	if (!err)
-		err = vfs_mount(dev, &opt, &log, "faults", false, &(*fs_out)->vfs);
-	options_exit(&opt);
-	if (err) {
-		free(*fs_out);
-		*fs_out = NULL;
-	}
-	return err;
-}
 
 /* ---- the cases, numbered ---- */
 
@@ -337,7 +301,7 @@ static int parse(int argc, char **argv)
 		case 'F': args.fate = index_of(fate_names, FATES, optarg); break;
 		case 'n': args.nth = strtoull(optarg, NULL, 0); break;
 		case 'K': args.keep = optarg; break;
-		case 'v': args.verbose = true; break;
+		case 'v': args.verbose = true; crash_log_level = LOG_WARNING; break;
 		default: return -1;
 		}
 	}
