@@ -3,13 +3,14 @@
  * group_commit.c - waiting for a commit, and doing it
  *
  * G1  A lone fsync commits at once, on its own thread.
- * G2  In company, of threads that fsynced within COMPANY_NS or a few commits, fsyncs share commits: the first to wait for a transaction leads,
- *     that is, it waits until batch_target others have joined, and whoever completes the number commits. When no one
- *     more comes for the time that a commit takes, the leader commits with those there are.
+ * G2  In company, of threads that fsynced within COMPANY_NS or a few commits, fsyncs share commits: the first to wait for a
+ *     transaction leads, that is, it waits until batch_target others have joined, and whoever completes the number commits.
+ *     When no one more comes for the time that a commit takes, the leader commits with those there are.
  * G3  The target is the whole company where a commit waits long for its device (SLOW_COMMIT_NS), and else half of it, so
- *     that one half works while the other commits. It is halved when the leader waited in vain, doubles when the number was
- *     reached, and is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes
- *     are not made to wait for each other.
+ *     that one half works while the other commits; few threads whose commits are cheaper than their wake-ups
+ *     (FAST_COMMIT_NS) commit alone. It is halved when the leader waited in vain, doubles when the number was reached, and
+ *     is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes are not
+ *     made to wait for each other.
  *
  * So nobody waits for a thread that only commits, and of those who wait each is woken once.
  */
@@ -18,6 +19,8 @@
 #define DEFAULT_MAX_BATCH_US 15000u
 #define COMPANY_NS           UINT64_C(50000000)
 #define SLOW_COMMIT_NS       100000u
+#define FAST_COMMIT_NS       15000u /* about what it costs to sleep and to be woken */
+#define FEW                  8u
 #define GAP_NS_MIN           50000u /* a thread that is woken needs about that long for its next fsync */
 #define PROBE_COMMITS        64u
 
@@ -48,7 +51,9 @@ static uint32_t target_max(const struct journal *j, uint64_t now_ns)
 {
 	uint32_t all = company(j, now_ns);
 
-	return max_of(j->commit_ns > SLOW_COMMIT_NS ? all : all / 2, 1u);
+	if (j->commit_ns > SLOW_COMMIT_NS)
+		return max_of(all, 1u);
+	return j->commit_ns > FAST_COMMIT_NS || all > FEW ? max_of(all / 2, 1u) : 1;
 }
 
 /* state_lock held. G3: @t is committed by one of its waiters now. */
