@@ -79,7 +79,7 @@ class Kernel(Place):
     name = "kernel"
 
     def mount(self):
-        run("mount", "-o", "loop", self.image, self.mnt)
+        run("mount", "-o", "loop,noinit_itable", self.image, self.mnt)  # nothing in the background beside others
 
 
 class Zram(Place):
@@ -102,7 +102,7 @@ class Zram(Place):
         return self
 
     def mount(self):
-        run("mount", self.image, self.mnt)
+        run("mount", "-o", "noinit_itable", self.image, self.mnt)
 
     def __exit__(self, *why):
         self.umount()
