@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* file.c - the device over an image file or a block device: opening, exclusive use, dispatch */
+/* file.c - the device over an image file or a block device: opening, dispatch */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -122,22 +121,9 @@ static const char *file_error_text(int err, unsigned flags)
 	}
 }
 
-static int file_lock(int fd, unsigned flags)
-{
-	int kind = flags & BLOCK_OPEN_READ_ONLY ? LOCK_SH : LOCK_EX;
-
-	if (flags & BLOCK_OPEN_NO_LOCK)
-		return 0;
-	while (flock(fd, kind | LOCK_NB)) {
-		if (errno == EWOULDBLOCK)
-			return -EBUSY;
-		if (errno != EINTR)
-			return -errno;
-	}
-	return 0;
-}
-
-static int file_open_locked(const char *path, unsigned flags, int *fd_out, struct stat *st_out)
+/* @holder: who has it, if it is not ours and that is known, else empty. */
+static int file_open_claimed(const char *path, unsigned flags, int *fd_out, struct stat *st_out, char *holder,
+			     size_t holder_bytes)
 {
 	int open_flags = O_CLOEXEC | (flags & BLOCK_OPEN_READ_ONLY ? O_RDONLY : O_RDWR);
 	int fd, err;
@@ -156,8 +142,8 @@ static int file_open_locked(const char *path, unsigned flags, int *fd_out, struc
 		err = -errno;
 	if (!err)
 		err = file_check_type(st_out->st_mode);
-	if (!err)
-		err = file_lock(fd, flags);
+	if (!err && !(flags & BLOCK_OPEN_NO_LOCK))
+		err = file_claim(fd, st_out, flags & BLOCK_OPEN_READ_ONLY, holder, holder_bytes);
 	if (err)
 		close(fd);
 	else
@@ -228,19 +214,22 @@ static int file_device_make(int fd, const struct stat *st, unsigned flags, struc
 int block_open_file(const char *path, unsigned flags, const struct log_sink *log, struct block_device **dev_out)
 {
 	struct file_device *file;
+	char holder[64] = "";
 	struct stat st;
 	int fd = -1, err;
 
-	err = file_open_locked(path, flags, &fd, &st);
+	err = file_open_claimed(path, flags, &fd, &st, holder, sizeof(holder));
 	if (!err) {
 		err = file_device_make(fd, &st, flags, &file);
 		if (err)
 			close(fd);
 	}
-	if (err) {
+	if (err && *holder)
+		log_print(log, LOG_ERROR, "cannot open %s: it is in use as %s", path, holder);
+	else if (err)
 		log_print(log, LOG_ERROR, "cannot open %s: %s", path, file_error_text(err, flags));
+	if (err)
 		return err;
-	}
 	*dev_out = &file->dev;
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include "block/block_private.h"
 
 struct file_ring;
+struct stat;
 
 struct file_device {
 	struct block_device dev;
@@ -25,6 +26,12 @@ static inline struct file_device *file_of(struct block_device *dev)
 {
 	return container_of(dev, struct file_device, dev);
 }
+
+/*
+ * file_claim.c: makes us the only writer of @fd, or one of its readers if @shared, until it is closed. -EBUSY: another has
+ * it; @holder gets his name if it is known.
+ */
+int file_claim(int fd, const struct stat *st, bool shared, char *holder, size_t holder_bytes);
 
 /* file_geometry.c: turns O_DIRECT on if the file takes it and a read proves it, and notes the alignments. */
 void file_enable_direct(struct file_device *file);
