@@ -19,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/object.h"
 #include "cache/buffer_private.h"
 
 #define BUFFER_DEAD INT32_MIN
@@ -240,12 +241,12 @@ static struct buffer_head *buffer_alloc(struct buffer_cache *bc, fsblk_t blk)
 	struct buffer_head *bh;
 
 	cache_make_room(bc->cache, bc->block_bytes + OVERHEAD_BYTES);
-	bh = calloc(1, sizeof(*bh));
+	bh = object_alloc(sizeof(*bh));
 	if (!bh)
 		return NULL;
 	bh->data = page_pool_alloc(bc->cache->pool, bc->block_shift);
 	if (!bh->data) {
-		free(bh);
+		object_free(bh, sizeof(*bh));
 		return NULL;
 	}
 	bh->blk = blk;
@@ -260,7 +261,7 @@ static struct buffer_head *buffer_alloc(struct buffer_cache *bc, fsblk_t blk)
 
 static void buffer_free_deferred(struct rcu_head *head)
 {
-	free(container_of(head, struct buffer_head, rcu));
+	object_free(container_of(head, struct buffer_head, rcu), sizeof(struct buffer_head));
 }
 
 /* Nobody can reach it but RCU readers, who look at its number and references only. */

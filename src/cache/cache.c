@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/object.h"
 #include "base/rcu.h"
 #include "cache/cache_private.h"
 
@@ -79,6 +80,7 @@ void cache_destroy(struct cache *cache)
 	reclaim_stop(cache);
 	flusher_stop(cache);
 	rcu_drain(); /* what was deferred may still uncharge */
+	objects_trim();
 	UEXT4_ASSERT(atomic_load(&cache->dirty_bytes) == 0 && atomic_load(&cache->writeback_bytes) == 0);
 	lru_exit(&cache->folios);
 	lru_exit(&cache->buffers);

@@ -2,8 +2,7 @@
 /* folio.c - life, references, locks and writeback marks of folios */
 #include "cache/folio.h"
 
-#include <stdlib.h>
-
+#include "base/object.h"
 #include "cache/cache_private.h"
 #include "cache/mapping_private.h"
 
@@ -15,12 +14,12 @@ struct folio *folio_alloc(struct mapping *m, uint64_t index, uint8_t order)
 	struct folio *f;
 
 	cache_make_room(cache, ((uint64_t)PAGE_BYTES << order) + OVERHEAD_BYTES);
-	f = calloc(1, sizeof(*f));
+	f = object_alloc(sizeof(*f));
 	if (!f)
 		return NULL;
 	f->data = page_pool_alloc(cache->pool, PAGE_SHIFT_BITS + order);
 	if (!f->data) {
-		free(f);
+		object_free(f, sizeof(*f));
 		return NULL;
 	}
 	f->mapping = m;
@@ -38,7 +37,7 @@ struct folio *folio_alloc(struct mapping *m, uint64_t index, uint8_t order)
 
 static void folio_free_deferred(struct rcu_head *head)
 {
-	free(container_of(head, struct folio, rcu));
+	object_free(container_of(head, struct folio, rcu), sizeof(struct folio));
 }
 
 /* The bytes go at once: RCU readers look at them with a reference only. */

@@ -12,8 +12,8 @@
  *     whose reference is zero is leaving the tree: the lookup tries again.
  */
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/object.h"
 #include "cache/cache_private.h"
 #include "cache/mapping_private.h"
 
@@ -92,7 +92,7 @@ leave:
 
 static struct folio_node *node_alloc(struct mapping *m, unsigned shift)
 {
-	struct folio_node *node = calloc(1, sizeof(*node));
+	struct folio_node *node = object_alloc(sizeof(*node));
 
 	if (!node)
 		return NULL;
@@ -104,7 +104,7 @@ static struct folio_node *node_alloc(struct mapping *m, unsigned shift)
 
 static void node_free_deferred(struct rcu_head *head)
 {
-	free(container_of(head, struct folio_node, rcu));
+	object_free(container_of(head, struct folio_node, rcu), sizeof(struct folio_node));
 }
 
 static void node_free(struct folio_node *node)

@@ -14,11 +14,11 @@
  * E4  Delayed entries are the only record of their blocks: they are never dropped for want of memory.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/counters.h"
+#include "base/object.h"
 #include "base/rcu.h"
 #include "ext4/balloc.h"
 #include "ext4/es.h"
@@ -126,7 +126,7 @@ static void *es_alloc(size_t bytes, bool must)
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	void *p;
 
-	while (!(p = calloc(1, bytes)) && must)
+	while (!(p = object_alloc(bytes)) && must)
 		nanosleep(&pause, NULL);
 	return p;
 }
@@ -154,7 +154,9 @@ static struct es_leaf *leaf_alloc(struct inode *inode, uint32_t capacity, bool m
 
 static void leaf_free_rcu(struct rcu_head *head)
 {
-	free(container_of(head, struct es_leaf, rcu));
+	struct es_leaf *leaf = container_of(head, struct es_leaf, rcu);
+
+	object_free(leaf, leaf_bytes(leaf->capacity));
 }
 
 static void leaf_free(struct inode *inode, struct es_leaf *leaf)
@@ -165,7 +167,9 @@ static void leaf_free(struct inode *inode, struct es_leaf *leaf)
 
 static void map_free_rcu(struct rcu_head *head)
 {
-	free(container_of(head, struct es_map, rcu));
+	struct es_map *map = container_of(head, struct es_map, rcu);
+
+	object_free(map, map_bytes(map->capacity));
 }
 
 static void map_free(struct inode *inode, struct es_map *map)

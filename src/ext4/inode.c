@@ -2,9 +2,9 @@
 /* inode.c - inodes in memory: made, loaded, freed; link counts */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/object.h"
 #include "ext4/file.h"
 #include "ext4/fs_private.h"
 #include "ext4/group.h"
@@ -13,7 +13,7 @@
 
 struct inode *inode_alloc(struct ext4_fs *fs)
 {
-	struct inode *inode = calloc(1, sizeof(*inode));
+	struct inode *inode = object_alloc(sizeof(*inode));
 
 	if (!inode)
 		return NULL;
@@ -36,7 +36,7 @@ struct inode *inode_alloc(struct ext4_fs *fs)
 
 static void inode_free_rcu(struct rcu_head *head)
 {
-	free(container_of(head, struct inode, rcu));
+	object_free(container_of(head, struct inode, rcu), sizeof(struct inode));
 }
 
 void inode_free(struct inode *inode)

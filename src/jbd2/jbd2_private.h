@@ -54,11 +54,13 @@ struct transaction {
 	tid_t tid;                      /* [const] */
 	uint64_t start_ns;              /* [const] */
 
-	_Atomic uint64_t reserve __attribute__((aligned(64))); /* [atomic] see above */
+	char line1[64];                 /* keeps apart, wherever the object lies, what handles write ... */
+	_Atomic uint64_t reserve;       /* [atomic] see above */
 	_Atomic uint32_t limit;         /* [atomic] blocks that handles may reserve; written under state_lock */
 	_Atomic uint32_t revoke_records; /* [atomic] written by handles that have stopped */
 
-	_Atomic(struct journal_head *) buffers __attribute__((aligned(64))); /* [atomic] push only, until T_FLUSH */
+	char line2[64];                 /* ... when they start and when they get a buffer */
+	_Atomic(struct journal_head *) buffers; /* [atomic] push only, until T_FLUSH */
 	_Atomic uint32_t data_waits;    /* [atomic] journal_wait_begin() less journal_wait_end() */
 	_Atomic int data_err;           /* [atomic] first error given to journal_wait_end() */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* journal_head.c - a buffer's place in the journal: lock, creation, membership of transactions */
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/object.h"
 #include "jbd2/jbd2_private.h"
 
 void jh_lock(struct buffer_head *bh)
@@ -22,7 +22,7 @@ int jh_lock_get(struct buffer_head *bh, struct journal_head **jh_out)
 	struct journal_head *jh, *fresh = NULL;
 
 	if (!atomic_load_explicit(&bh->jh, memory_order_relaxed)) {
-		fresh = calloc(1, sizeof(*fresh));
+		fresh = object_alloc(sizeof(*fresh));
 		if (!fresh)
 			return -ENOMEM;
 	}
@@ -30,7 +30,7 @@ int jh_lock_get(struct buffer_head *bh, struct journal_head **jh_out)
 	jh = atomic_load_explicit(&bh->jh, memory_order_relaxed);
 	if (!jh && !fresh) {
 		/* It went away between the look and the lock: rare enough to allocate under it. */
-		fresh = calloc(1, sizeof(*fresh));
+		fresh = object_alloc(sizeof(*fresh));
 		if (!fresh) {
 			jh_unlock(bh);
 			return -ENOMEM;
@@ -44,14 +44,14 @@ int jh_lock_get(struct buffer_head *bh, struct journal_head **jh_out)
 		buffer_hold(bh);
 		atomic_store_explicit(&bh->jh, jh, memory_order_release);
 	}
-	free(fresh);
+	object_free(fresh, sizeof(*fresh));
 	*jh_out = jh;
 	return 0;
 }
 
 static void jh_free(struct rcu_head *head)
 {
-	free(container_of(head, struct journal_head, rcu));
+	object_free(container_of(head, struct journal_head, rcu), sizeof(struct journal_head));
 }
 
 bool jh_detach_if_idle(struct journal_head *jh)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* transaction.c - life of a transaction: creation, the drain of its handles, references */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
+#include "base/object.h"
 #include "base/thread.h"
 #include "jbd2/jbd2_private.h"
 
@@ -20,11 +19,10 @@ uint64_t journal_now_ns(void)
 
 int transaction_create(struct journal *j, struct transaction **t_out)
 {
-	struct transaction *t = aligned_alloc(64, round_up_to(sizeof(*t), 64));
+	struct transaction *t = object_alloc(sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
-	memset(t, 0, sizeof(*t));
 	t->journal = j;
 	t->start_ns = journal_now_ns();
 	mutex_init(&t->lock, RANK_JOURNAL_LIST);
@@ -44,7 +42,7 @@ static void transaction_free(struct rcu_head *head)
 
 	revoke_table_exit(&t->revokes);
 	mutex_exit(&t->lock);
-	free(t);
+	object_free(t, sizeof(*t));
 }
 
 void transaction_get(struct transaction *t)

@@ -20,6 +20,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/object.h"
 #include "base/rcu.h"
 
 #define DCACHE_SHARDS 64u
@@ -58,6 +59,11 @@ struct dcache {
 	_Atomic uint32_t epochs[DCACHE_EPOCHS]; /* [atomic] */
 };
 
+static size_t dentry_bytes(size_t len)
+{
+	return sizeof(struct dentry) + len;
+}
+
 int dcache_create(uint64_t limit_bytes, struct dcache **dc_out)
 {
 	uint64_t bucket_count = DCACHE_SHARDS;
@@ -89,7 +95,7 @@ void dcache_destroy(struct dcache *dc)
 		struct dentry *d, *tmp;
 
 		list_for_each_safe(d, tmp, &dc->shard[i].clock, clock)
-			free(d);
+			object_free(d, dentry_bytes(d->len));
 		mutex_exit(&dc->shard[i].lock);
 	}
 	free(dc->buckets);
@@ -173,14 +179,11 @@ static struct dcache_shard *shard_of(struct dcache *dc, uint64_t hash)
 	return &dc->shard[hash % DCACHE_SHARDS]; /* low bits, as the bucket's: a bucket lies in one shard */
 }
 
-static size_t dentry_bytes(size_t len)
-{
-	return sizeof(struct dentry) + len;
-}
-
 static void dentry_free_rcu(struct rcu_head *rcu)
 {
-	free(container_of(rcu, struct dentry, rcu));
+	struct dentry *d = container_of(rcu, struct dentry, rcu);
+
+	object_free(d, dentry_bytes(d->len));
 }
 
 static void dentry_remove(struct dcache *dc, struct dcache_shard *shard, struct dentry *victim)
@@ -214,7 +217,7 @@ static void shard_make_room(struct dcache *dc, struct dcache_shard *shard)
 static struct dentry *dentry_make(struct dcache *dc, uint64_t hash, ino_num dir, const char *name, size_t len,
 				  ino_num ino)
 {
-	struct dentry *d = malloc(dentry_bytes(len));
+	struct dentry *d = object_alloc(dentry_bytes(len));
 
 	if (!d)
 		return NULL;
