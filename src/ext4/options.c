@@ -15,7 +15,7 @@ enum option_kind {
 	OPT_SIZE,     /* uint64_t with a K, M, G or T suffix */
 	OPT_U32,      /* uint32_t times value */
 	OPT_PARSE,    /* a function of its own */
-	OPT_ACCEPT,   /* known to ext4, nothing to do here; an argument is allowed */
+	OPT_ACCEPT,   /* known to ext4, nothing to do here; may have a number if max is not 0 */
 };
 
 struct option {
@@ -23,8 +23,12 @@ struct option {
 	enum option_kind kind;
 	size_t offset;
 	uint32_t value;
+	uint64_t max;         /* of a number, as the user gives it */
 	int (*parse)(struct ext4_options *opt, const char *arg, char error_out[256]);
 };
+
+#define CACHE_BYTES_MAX (UINT64_C(1) << 40) /* address space and tables grow with it, and nobody has more memory */
+#define OWNER_MAX       (UINT32_MAX - 1)    /* the last number means nobody */
 
 static int fail(char error_out[256], const char *fmt, const char *a, const char *b)
 {
@@ -148,7 +152,7 @@ static int parse_partition(struct ext4_options *opt, const char *arg, char error
 	uint64_t value;
 
 	if (!parse_u64(arg, &value) || value == 0 || value > 1024)
-		return fail(error_out, "partition=%s: want a partition number from 1 on%s", arg ? arg : "", "");
+		return fail(error_out, "partition=%s: want a partition number from 1 to 1024%s", arg ? arg : "", "");
 	opt->partition = (int)value;
 	return 0;
 }
@@ -198,23 +202,25 @@ static int parse_relatime(struct ext4_options *opt, const char *arg, char error_
 }
 
 #define OFFSET(field) offsetof(struct ext4_options, field)
-#define SET(name, field, v) { name, OPT_SET, OFFSET(field), v, NULL }
-#define PARSE(name, func)   { name, OPT_PARSE, 0, 0, func }
-#define ACCEPT(name)        { name, OPT_ACCEPT, 0, 0, NULL }
+#define SET(name, field, v)        { name, OPT_SET, OFFSET(field), v, 0, NULL }
+#define PARSE(name, func)          { name, OPT_PARSE, 0, 0, 0, func }
+#define SIZE(name, field, max)     { name, OPT_SIZE, OFFSET(field), 1, max, NULL }
+#define U32(name, field, v, max)   { name, OPT_U32, OFFSET(field), v, max, NULL }
+#define ACCEPT(name)               { name, OPT_ACCEPT, 0, 0, 0, NULL }
+#define ACCEPT_NUMBER(name, max)   { name, OPT_ACCEPT, 0, 0, max, NULL }
 
 static const struct option options[] = {
 	SET("ro", read_only, true), SET("rw", read_only, false),
 	SET("noload", noload, true), SET("norecovery", noload, true),
 	PARSE("replay", parse_replay),
-	{ "cache_size", OPT_SIZE, OFFSET(cache_bytes), 1, NULL },
-	{ "offset", OPT_SIZE, OFFSET(offset_bytes), 1, NULL },
-	{ "sb", OPT_SIZE, OFFSET(sb_blk), 1, NULL },
+	SIZE("cache_size", cache_bytes, CACHE_BYTES_MAX),
+	SIZE("offset", offset_bytes, INT64_MAX),
+	SIZE("sb", sb_blk, INT64_MAX / 1024),
 	PARSE("partition", parse_partition),
 	PARSE("journal_path", parse_journal_path),
 	PARSE("errors", parse_errors), PARSE("data", parse_data), PARSE("data_err", parse_data_err),
-	{ "commit", OPT_U32, OFFSET(commit_interval_ms), 1000, NULL },
-	{ "max_batch_time", OPT_U32, OFFSET(max_batch_us), 1, NULL },
-	{ "resuid", OPT_U32, OFFSET(resuid), 1, NULL }, { "resgid", OPT_U32, OFFSET(resgid), 1, NULL },
+	U32("commit", commit_interval_ms, 1000, UINT32_MAX / 1000), U32("max_batch_time", max_batch_us, 1, UINT32_MAX),
+	U32("resuid", resuid, 1, OWNER_MAX), U32("resgid", resgid, 1, OWNER_MAX),
 	PARSE("barrier", parse_barrier), SET("nobarrier", barrier, false),
 	SET("journal_async_commit", journal_async_commit, true),
 	SET("discard", discard, true), SET("nodiscard", discard, false),
@@ -228,13 +234,15 @@ static const struct option options[] = {
 	SET("nogrpid", grpid, false), SET("sysvgroups", grpid, false),
 	PARSE("ablate", parse_ablate),
 	/* Times are always lazy, blocks always checked, v2 and v3 checksums follow the image's features. */
-	ACCEPT("defaults"), ACCEPT("lazytime"), ACCEPT("nolazytime"), ACCEPT("auto_da_alloc"), ACCEPT("noauto_da_alloc"),
-	ACCEPT("block_validity"), ACCEPT("noblock_validity"), ACCEPT("init_itable"), ACCEPT("noinit_itable"),
+	ACCEPT("defaults"), ACCEPT("lazytime"), ACCEPT("nolazytime"), ACCEPT("noauto_da_alloc"),
+	ACCEPT("block_validity"), ACCEPT("noblock_validity"), ACCEPT("noinit_itable"),
 	ACCEPT("dioread_nolock"), ACCEPT("nodioread_nolock"), ACCEPT("dioread_lock"), ACCEPT("i_version"),
-	ACCEPT("journal_checksum"), ACCEPT("nojournal_checksum"), ACCEPT("min_batch_time"),
-	ACCEPT("inode_readahead_blks"), ACCEPT("stripe"), ACCEPT("journal_ioprio"), ACCEPT("noquota"),
+	ACCEPT("journal_checksum"), ACCEPT("nojournal_checksum"), ACCEPT("noquota"),
 	ACCEPT("bsddf"), ACCEPT("nombcache"), ACCEPT("prefetch_block_bitmaps"), ACCEPT("no_prefetch_block_bitmaps"),
-	ACCEPT("mb_optimize_scan"), ACCEPT("nouid32"), ACCEPT("silent"), ACCEPT("norelatime"),
+	ACCEPT("nouid32"), ACCEPT("silent"), ACCEPT("norelatime"),
+	ACCEPT_NUMBER("auto_da_alloc", UINT32_MAX), ACCEPT_NUMBER("init_itable", UINT32_MAX),
+	ACCEPT_NUMBER("min_batch_time", UINT32_MAX), ACCEPT_NUMBER("inode_readahead_blks", UINT32_MAX),
+	ACCEPT_NUMBER("stripe", UINT32_MAX), ACCEPT_NUMBER("journal_ioprio", 7), ACCEPT_NUMBER("mb_optimize_scan", 1),
 };
 
 void options_init(struct ext4_options *opt)
@@ -254,21 +262,37 @@ void options_exit(struct ext4_options *opt)
 	opt->journal_path = NULL;
 }
 
+static int check_number(const struct option *o, const char *arg, uint64_t *value_out, char error_out[256])
+{
+	if ((o->kind == OPT_SIZE ? parse_size : parse_u64)(arg, value_out) && *value_out <= o->max)
+		return 0;
+	snprintf(error_out, 256, "%s=%.100s: want a number from 0 to %" PRIu64 "%s", o->name, arg ? arg : "", o->max,
+		 o->kind == OPT_SIZE ? ", K, M, G or T may follow" : "");
+	return -EINVAL;
+}
+
 static int set_number(struct ext4_options *opt, const struct option *o, const char *arg, char error_out[256])
 {
 	void *field = (char *)opt + o->offset;
 	uint64_t value;
+	int err = check_number(o, arg, &value, error_out);
 
-	if (!(o->kind == OPT_SIZE ? parse_size : parse_u64)(arg, &value))
-		return fail(error_out, "%s=%s: want a number", o->name, arg ? arg : "");
-	if (o->kind == OPT_SIZE) {
+	if (err)
+		return err;
+	if (o->kind == OPT_SIZE)
 		*(uint64_t *)field = value;
-		return 0;
-	}
-	if (value > UINT32_MAX / o->value)
-		return fail(error_out, "%s=%s: too large", o->name, arg);
-	*(uint32_t *)field = (uint32_t)value * o->value;
+	else
+		*(uint32_t *)field = (uint32_t)value * o->value;
 	return 0;
+}
+
+static int accept(const struct option *o, const char *arg, char error_out[256])
+{
+	uint64_t value;
+
+	if (arg && !o->max)
+		return fail(error_out, "%s takes no value (got %s)", o->name, arg);
+	return arg ? check_number(o, arg, &value, error_out) : 0;
 }
 
 /* What a flag given by the user keeps the superblock from deciding. */
@@ -305,7 +329,7 @@ static int apply_option(struct ext4_options *opt, const char *name, const char *
 		case OPT_PARSE:
 			return o->parse(opt, arg, error_out);
 		case OPT_ACCEPT:
-			return 0;
+			return accept(o, arg, error_out);
 		default:
 			return set_number(opt, o, arg, error_out);
 		}

@@ -181,6 +181,11 @@ static void a_bad_option_is_named(void **state)
 		{ "ro,frobnicate", "frobnicate" }, { "errors=explode", "explode" }, { "cache_size=12Q", "12Q" },
 		{ "commit=9999999", "9999999" },   { "ro=1", "ro" },               { "partition=0", "partition" },
 		{ "ablate=everything", "everything" }, { "commit", "commit" }, { "cache_size=-1", "-1" },
+		{ "commit=4294968", "from 0 to 4294967" }, { "resuid=4294967295", "from 0 to 4294967294" },
+		{ "cache_size=2T", "from 0 to 1099511627776" }, { "offset=8388608T", "from 0 to 9223372036854775807" },
+		{ "sb=18014398509481985", "from 0 to 9007199254740991" }, /* times 1024 it wraps to 1024 */
+		{ "max_batch_time=4294967296", "from 0 to 4294967295" }, { "partition=1025", "from 1 to 1024" },
+		{ "stripe=", "stripe=: want" }, { "journal_ioprio=8", "from 0 to 7" }, { "lazytime=1", "no value" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
