@@ -44,8 +44,8 @@ struct uext4_options {
 /**
  * uext4_open_fs() - open an ext2, ext3 or ext4 image or block device
  * Replays the journal, processes orphans. Read-write unless "ro". One read-write user per image.
- * Return: 0; -ENOENT, -EACCES, -EISDIR, -EBUSY (in use), -EROFS (read-only file opened read-write), -EINVAL (no ext4 there,
- *         bad option: said in the log), -EOPNOTSUPP (unsupported feature, named in the log), -EUCLEAN or -EBADMSG (corrupt), -EIO, -ENOMEM
+ * Return: 0; -ENOENT (also: no such partition), -ENODATA (no partition table), -EACCES, -EISDIR, -EBUSY (in use),
+ *         -EROFS (read-only file opened read-write), -EINVAL (no ext4 there, bad option: said in the log), -EOPNOTSUPP (unsupported feature, named in the log), -EUCLEAN or -EBADMSG (corrupt), -EIO, -ENOMEM
  */
 UEXT4_API int uext4_open_fs(const char *image, const struct uext4_options *options, struct uext4_fs **fs_out);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fs.c - opening and closing a file system */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,51 +73,74 @@ static int mount_device(struct request *req, struct block_device *dev, struct ue
 	return err;
 }
 
-/* Narrows *dev to [start, start + len); on failure *dev is closed. */
-static int narrow(struct request *req, struct block_device **dev, uint64_t start, uint64_t len)
+static const char *partition_error(const char *path, int err)
 {
-	struct block_device *window;
-	uint64_t size = (*dev)->size_bytes;
-	int err = -EINVAL;
-
-	if (start < size && len <= size - start && len > 0)
-		err = block_open_window(*dev, start, len, &window);
-	else
-		log_print(&req->log, LOG_ERROR, "%s: nothing at byte %llu: the image has %llu bytes", req->name,
-			  (unsigned long long)start, (unsigned long long)size);
-	if (err)
-		block_close(*dev);
-	else
-		*dev = window;
-	return err;
+	if (!path)
+		return "partitions are found in files and block devices only";
+	if (err == -ENOENT)
+		return "the image has no such partition";
+	return err == -ENODATA ? "the image has no partition table" : strerrordesc_np(-err);
 }
 
+static int find_partition(const struct request *req, const char *path, uint64_t size, uint64_t *start_out, uint64_t *len_out)
+{
+	int number = req->mount.partition;
+	int err = path ? block_find_partition(path, number, start_out, len_out) : -EINVAL;
+
+	if (err) {
+		log_print(&req->log, LOG_ERROR, "%s: partition %d: %s", req->name, number, partition_error(path, err));
+		return err;
+	}
+	if (*start_out < size && *len_out <= size - *start_out)
+		return 0;
+	log_print(&req->log, LOG_ERROR, "%s: partition %d: it ends at byte %" PRIu64 ", beyond the end of the image of %" PRIu64
+		  " bytes", req->name, number, *start_out + *len_out, size);
+	return -EINVAL;
+}
+
+static int check_offset(const struct request *req, const struct block_device *dev)
+{
+	uint64_t offset = req->mount.offset_bytes;
+
+	if (offset % dev->sector_bytes) {
+		log_print(&req->log, LOG_ERROR, "%s: offset=%" PRIu64 ": want a multiple of %u, the size of a sector",
+			  req->name, offset, dev->sector_bytes);
+		return -EINVAL;
+	}
+	if (offset < dev->size_bytes)
+		return 0;
+	log_print(&req->log, LOG_ERROR, "%s: offset=%" PRIu64 ": beyond the end of the image of %" PRIu64 " bytes", req->name,
+		  offset, dev->size_bytes);
+	return -EINVAL;
+}
+
+/* Narrows *dev to the partition, or to what follows the offset. */
 static int select_part(struct request *req, const char *path, struct block_device **dev)
 {
-	uint64_t start = 0, len = 0;
+	uint64_t size = (*dev)->size_bytes, start = req->mount.offset_bytes, len = size - start;
 	int err;
 
-	if (req->mount.partition) {
-		err = path ? block_find_partition(path, req->mount.partition, &start, &len) : -EINVAL;
-		if (err) {
-			log_print(&req->log, LOG_ERROR, "%s: no partition %d: %s", req->name, req->mount.partition,
-				  path ? strerrordesc_np(-err) : "partitions are found in files and block devices only");
-			block_close(*dev);
-			return err;
-		}
-		return narrow(req, dev, start, len);
-	}
-	start = req->mount.offset_bytes;
-	if (!start)
+	if (!req->mount.partition && !start)
 		return 0;
-	return narrow(req, dev, start, start < (*dev)->size_bytes ? (*dev)->size_bytes - start : 0);
+	if (req->mount.partition && start) {
+		log_print(&req->log, LOG_ERROR, "%s: partition= and offset= exclude each other", req->name);
+		return -EINVAL;
+	}
+	if (req->mount.partition)
+		err = find_partition(req, path, size, &start, &len);
+	else
+		err = check_offset(req, *dev);
+	return err ? err : block_open_window(*dev, start, len, dev);
 }
 
 static int open_selected(struct request *req, const char *path, struct block_device *dev, struct uext4_fs **fs_out)
 {
 	int err = select_part(req, path, &dev);
 
-	return err ? err : mount_device(req, dev, fs_out);
+	if (!err)
+		return mount_device(req, dev, fs_out);
+	block_close(dev);
+	return err;
 }
 
 int uext4_open_fs(const char *image, const struct uext4_options *options, struct uext4_fs **fs_out)

@@ -133,7 +133,7 @@ int block_open_memory(uint64_t size_bytes, void *bytes, struct block_device **de
 /* A window [start, start + len) of @lower, owned by the window (closed with it). */
 int block_open_window(struct block_device *lower, uint64_t start_bytes, uint64_t len_bytes, struct block_device **dev_out);
 
-/* Finds partition @number (from 1) on @dev with libblkid. -ENOENT: no such partition or no table. */
+/* Finds partition @number (from 1) of the file or device @path with libblkid. -ENOENT: no such partition; -ENODATA: no table. */
 int block_find_partition(const char *path, int number, uint64_t *start_out, uint64_t *len_out);
 
 #endif

@@ -16,8 +16,8 @@ static int partition_lookup(blkid_probe probe, int number, uint64_t *start_out, 
 	blkid_probe_enable_partitions(probe, 1);
 	blkid_probe_enable_superblocks(probe, 0);
 	list = blkid_probe_get_partitions(probe);
-	if (!list)
-		return -ENOENT;
+	if (!list || !blkid_partlist_get_table(list))
+		return -ENODATA;
 	part = blkid_partlist_get_partition_by_partno(list, number);
 	if (!part)
 		return -ENOENT;

@@ -55,7 +55,7 @@ static void a_missing_partition_table_or_file_is_an_error(void **state)
 
 	assert_int_equal(block_find_partition(path, 3, &start, &len), -ENOENT);
 	assert_int_equal(block_find_partition(path, 0, &start, &len), -EINVAL);
-	assert_int_equal(block_find_partition(blank, 1, &start, &len), -ENOENT);
+	assert_int_equal(block_find_partition(blank, 1, &start, &len), -ENODATA);
 	assert_int_equal(block_find_partition("/nonexistent/image", 1, &start, &len), -ENOENT);
 	temp_image_remove(blank);
 	temp_image_remove(path);
