@@ -249,6 +249,23 @@ static int check_async_commit(struct ext4_fs *fs)
 	return -EINVAL;
 }
 
+/* As Linux: the journal inside is not to be taken for the one that the user means. */
+static int check_journal_path(struct ext4_fs *fs)
+{
+	if (!fs->opt.journal_path || fs->opt.noload)
+		return 0;
+	if (!fs_has_compat(fs, EXT4_FEATURE_COMPAT_HAS_JOURNAL)) {
+		log_print(&fs->log, LOG_WARNING, "%s: the image has no journal: journal_path=%s is ignored", fs->name,
+			  fs->opt.journal_path);
+		return 0;
+	}
+	if (!le32_get(fs_super(fs)->s_journal_inum))
+		return 0;
+	log_print(&fs->log, LOG_ERROR, "%s: journal_path=%s: the journal is inside the image, not on another device", fs->name,
+		  fs->opt.journal_path);
+	return -EINVAL;
+}
+
 /* What the image wants where the user said nothing. */
 static void resolve_options(struct ext4_fs *fs)
 {
@@ -380,6 +397,8 @@ static int mount_steps(struct ext4_fs *fs)
 		err = open_caches(fs);
 	if (!err)
 		err = check_async_commit(fs);
+	if (!err)
+		err = check_journal_path(fs);
 	if (!err && !fs->opt.read_only)
 		err = mmp_start(fs);
 	atomic_store(&fs->read_only, fs->opt.read_only);
