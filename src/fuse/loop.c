@@ -217,12 +217,17 @@ static bool more_waiting(struct loop *loop)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLIN;
 }
 
-static void tell_ready(struct server *server)
+/* After INIT. Where libfuse has refused it, it has said why, and nothing will ever work. */
+static void tell_ready(struct loop *loop)
 {
+	struct server *server = loop->server;
 	void (*on_ready)(struct server *) = server->on_ready;
 
 	server->on_ready = NULL;
-	on_ready(server);
+	if (fuse_session_exited(server->session))
+		stop_all(loop, -EPROTO);
+	else
+		on_ready(server);
 }
 
 /* The leader's view of a request that it is about to answer. */
@@ -257,7 +262,7 @@ static void process(struct worker *w, int len)
 	raw_request_translate(w->buffer.bytes, (size_t)len);
 	fuse_session_process_buf(server->session, &request);
 	if (server->on_ready)
-		tell_ready(server);
+		tell_ready(loop);
 	if (loop->leader == w)
 		loop->busy_since_ns = 0;
 }
