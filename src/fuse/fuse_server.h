@@ -4,8 +4,8 @@
 #define UEXT4_FUSE_FUSE_SERVER_H
 
 /*
- * Each takes the words after `uext4 mount` (umount, stats) with argv[0] the subcommand's name, prints messages on
- * stderr, and returns the exit code: 0, 1 (failure), 2 (usage).
+ * Each takes the words after `uext4 mount` (umount, stats) with argv[0] what getopt's messages begin with, prints messages
+ * on stderr, and returns the exit code: 0, 1 (failure), 2 (usage).
  */
 int fuse_main_mount(int argc, char **argv);
 int fuse_main_umount(int argc, char **argv);

@@ -11,13 +11,15 @@
 
 /* ---- mkdir ---- */
 
+#define MODE_MAX 07777u
+
 static bool parse_mode(const char *text, mode_t *mode_out)
 {
 	char *end;
 	unsigned long mode = strtoul(text, &end, 8);
 
 	*mode_out = (mode_t)mode;
-	return *text && !*end && mode <= 07777;
+	return *text >= '0' && *text <= '7' && !*end && mode <= MODE_MAX;
 }
 
 static int make_dir(struct tool *tool, const char *path, mode_t mode)
@@ -68,10 +70,14 @@ static int run_mkdir(struct tool *tool, int argc, char **argv)
 	int opt;
 
 	while ((opt = tool_option(tool, argc, argv, "pm:", NULL)) != -1) {
-		if (opt == 'p')
+		if (opt == 'p') {
 			parents = true;
-		else if (opt != 'm' || !parse_mode(optarg, &mode))
+		} else if (opt != 'm') {
 			return tool_usage(tool);
+		} else if (!parse_mode(optarg, &mode)) {
+			tool_warn(tool, "-m %s: want an octal mode from 0 to %o", optarg, MODE_MAX);
+			return tool_usage(tool);
+		}
 	}
 	if (argc - optind < 2)
 		return tool_usage(tool);

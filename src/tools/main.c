@@ -53,6 +53,7 @@ static bool asks_for_help(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct tool tool = { 0 };
+	char prefix[32]; /* of what getopt says, as of all else */
 
 	if (argc < 2) {
 		print_help(stderr);
@@ -75,5 +76,7 @@ int main(int argc, char **argv)
 		print_command_help(tool.command);
 		return EXIT_OK;
 	}
+	snprintf(prefix, sizeof(prefix), "uext4: %s", tool.command->name);
+	argv[1] = prefix;
 	return tool.command->run(&tool, argc - 1, argv + 1);
 }

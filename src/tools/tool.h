@@ -21,7 +21,7 @@ struct command {
 	const char *summary;  /* for the list of commands */
 	const char *help;     /* options and remarks; lines */
 	bool raw;             /* gets its words unseen, --help too */
-	int (*run)(struct tool *tool, int argc, char **argv); /* argv[0]: its name. Returns an exit code */
+	int (*run)(struct tool *tool, int argc, char **argv); /* argv[0] begins messages. Returns an exit code */
 };
 
 /* One run of a subcommand. */
