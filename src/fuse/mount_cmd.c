@@ -64,17 +64,19 @@ static int parse(int argc, char **argv, struct mount_args *args)
 	int c;
 
 	if (server_options_init(&args->options))
-		return 1 + fail(argv[0], strerror(ENOMEM));
+		return 1 + fail("options", strerror(ENOMEM));
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "fho:", long_options, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(usage, stdout);
 			return 1 + 0;
 		}
+		if (c == '?')
+			return 1 + 2;
 		if (c == 'f')
 			args->options.foreground = true;
-		else if (c != 'o' || server_options_add(&args->options, optarg))
-			return 1 + 2;
+		else if (server_options_add(&args->options, optarg))
+			return 1 + 1;
 	}
 	if (argc - optind != 2) {
 		fputs(usage, stderr);
@@ -108,8 +110,10 @@ static _Atomic bool in_background;
 
 static void log_message(void *arg, int level, const char *text)
 {
-	const struct server *server = arg;
+	struct server *server = arg;
 
+	if (level <= LOG_ERR)
+		server->error_logged = true;
 	if (in_background)
 		syslog(LOG_DAEMON | level, "%s", text);
 	else if (server->options.foreground || level <= LOG_WARNING)
@@ -217,7 +221,7 @@ static int open_image(struct server *server, struct mount_args *args)
 	int err = uext4_open_fs(args->image_path, &options, &server->fs);
 
 	if (err)
-		return fail(args->image, strerror(-err));
+		return server->error_logged ? 1 : fail(args->image, strerror(-err));
 	if (uext4_is_read_only(server->fs))
 		server->options.read_only = true;
 	return 0;

@@ -7,13 +7,17 @@
 
 #include "fuse/server.h"
 
+#define SPIN_US_MAX 10000u
+#define THREADS_MAX 256u
+
 /* The kernel's ext4 options of the same name (noatime, ro) go to both sides. */
 static const char *const fuse_words[] = {
 	"allow_other", "allow_root", "auto_unmount", "suid", "nosuid", "dev", "nodev", "exec", "noexec",
 	"atime", "noatime", "nodiratime", "relatime", "strictatime", "ro", "rw", "sync", "async", "dirsync",
 };
 static const char *const shared_words[] = { "ro", "rw", "noatime", "nodiratime", "relatime", "strictatime" };
-static const char *const fuse_values[] = { "fsname=", "subtype=", "max_read=" };
+/* libfuse's, but `uext4 umount` knows a mount by its type, also when its server is dead, and its image by the source. */
+static const char *const fixed_values[] = { "fsname=", "subtype=" };
 /* What mount(8) and fstab add, and means nothing to a file system. */
 static const char *const ignored_words[] = { "defaults", "user", "users", "owner", "noauto", "auto", "_netdev", "nofail" };
 
@@ -47,19 +51,25 @@ static int append(char **list, const char *word)
 	return 0;
 }
 
-static int parse_count(const char *word, const char *value, unsigned max, unsigned *out)
+static int parse_count(const char *word, const char *value, unsigned min, unsigned max, unsigned *out)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
 	n = strtoul(value, &end, 10);
-	if (errno || end == value || *end || n > max) {
-		fprintf(stderr, "uext4: mount: option '%s': expected a number from 0 to %u\n", word, max);
+	if (errno || *value < '0' || *value > '9' || *end || n < min || n > max) {
+		fprintf(stderr, "uext4: mount: %s: want a number from %u to %u\n", word, min, max);
 		return -EINVAL;
 	}
 	*out = (unsigned)n;
 	return 0;
+}
+
+static int refuse_fixed(const char *word)
+{
+	fprintf(stderr, "uext4: mount: %s: a mount has always the type fuse.uext4 and the image as its source\n", word);
+	return -EINVAL;
 }
 
 /* 1: the word was ours, 0: it was not, negative: ours and wrong. */
@@ -68,9 +78,9 @@ static int take_own(struct server_options *options, const char *word)
 	int err = 0;
 
 	if (!strncmp(word, "spin_us=", 8))
-		err = parse_count(word, word + 8, 10000, &options->spin_us);
+		err = parse_count(word, word + 8, 0, SPIN_US_MAX, &options->spin_us);
 	else if (!strncmp(word, "max_threads=", 12))
-		err = parse_count(word, word + 12, 256, &options->max_threads);
+		err = parse_count(word, word + 12, 1, THREADS_MAX, &options->max_threads);
 	else if (!strcmp(word, "writeback_cache"))
 		options->writeback_cache = true;
 	else if (!strcmp(word, "no_writeback_cache"))
@@ -81,6 +91,8 @@ static int take_own(struct server_options *options, const char *word)
 		options->follow_caller = false;
 	else if (!strcmp(word, "io_uring"))
 		options->io_uring = true;
+	else if (value_in(word, fixed_values, sizeof(fixed_values) / sizeof(fixed_values[0])))
+		err = refuse_fixed(word);
 	else if (!word_in(word, ignored_words, sizeof(ignored_words) / sizeof(ignored_words[0])))
 		return 0;
 	return err ? err : 1;
@@ -97,8 +109,7 @@ static int sort_word(struct server_options *options, const char *word)
 		options->read_only = true;
 	if (!strcmp(word, "rw"))
 		options->read_only = false;
-	fuse = word_in(word, fuse_words, sizeof(fuse_words) / sizeof(fuse_words[0])) ||
-	       value_in(word, fuse_values, sizeof(fuse_values) / sizeof(fuse_values[0]));
+	fuse = word_in(word, fuse_words, sizeof(fuse_words) / sizeof(fuse_words[0]));
 	shared = word_in(word, shared_words, sizeof(shared_words) / sizeof(shared_words[0]));
 	/* libfuse gets these only for the kernel's benefit; relatime is ours alone. */
 	if (fuse && strcmp(word, "relatime") && strcmp(word, "strictatime") && strcmp(word, "nodiratime"))
@@ -124,6 +135,8 @@ int server_options_add(struct server_options *options, const char *text)
 
 	for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word && !err; word = strtok_r(NULL, ",", &save))
 		err = sort_word(options, word);
+	if (err == -ENOMEM)
+		fprintf(stderr, "uext4: mount: %s\n", strerror(ENOMEM));
 	free(copy);
 	return err;
 }

@@ -40,6 +40,7 @@ struct server {
 	struct server_options options;   /* [const] */
 	void (*on_ready)(struct server *server); /* [leader] called once, when INIT is answered; NULL after */
 	const char *mountpoint;          /* [const] resolved */
+	_Atomic bool error_logged;       /* [atomic] the library has said what is wrong */
 	int ready_fd;                    /* [leader] on_ready's: where the parent process waits, -1: none */
 	_Atomic uint64_t requests[SERVER_OPCODES]; /* [atomic] by opcode; the last for unknown ones */
 	_Atomic uint64_t refused[SERVER_REFUSED_SLOTS]; /* [atomic] refused.c: files whose writeback was refused; 0: none */
@@ -205,7 +206,7 @@ void wait_socket_tell(struct server *server, int err); /* to all who asked; then
 /* ---- options ---- */
 /**
  * server_options_add() - sort one `-o` string into ours, libfuse's and the file system's
- * Return: 0, -EINVAL (printed), -ENOMEM
+ * Return: 0; -EINVAL, -ENOMEM: printed
  */
 int server_options_init(struct server_options *options);
 int server_options_add(struct server_options *options, const char *text);
