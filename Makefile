@@ -44,7 +44,7 @@ clean:
 help:
 	@echo 'make          build into $(BUILD)/, installing missing Debian packages first if it may'
 	@echo 'make run      the demo'
-	@echo 'make check    every test that belongs to CI; needs about 20 minutes on two processors'
+	@echo 'make check    every test that belongs to CI; needs about 13 minutes on two processors'
 	@echo 'make bench    the measurements; writes $(BUILD)/bench/report.html'
 	@echo 'make crash    explores crash states for SECONDS=60 from SEED=1 on'
 	@echo 'make dirty    IMAGES=200 that the kernel left in the middle of its work, from SEED=1 on; as root'
