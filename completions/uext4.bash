@@ -16,22 +16,26 @@ _uext4_options()
 	df) echo '-h --json -o --help' ;;
 	extents) echo '--json -o --help' ;;
 	mount) echo '-f -o --help' ;;
-	umount) echo '--help' ;;
+	umount | fsck | mkfs) echo '--help' ;;
 	stats) echo '--json --help' ;;
 	esac
 }
 
-_uext4_mount_options='ro rw noload replay=memory partition= offset= sb= cache_size= journal_path= commit= errors=continue
-	errors=remount-ro errors=panic data=ordered data=writeback data=journal discard noatime relatime strictatime
-	nodelalloc noacl nouser_xattr grpid barrier=0 allow_other allow_root auto_unmount no_writeback_cache
-	max_threads= spin_us= io_uring'
+_uext4_image_options='partition= offset= sb= journal_path= ro rw noload norecovery replay=memory
+	data=ordered data=journal data=writeback data_err=ignore data_err=abort barrier=0 barrier=1 nobarrier
+	errors=continue errors=remount-ro errors=panic commit= max_batch_time= journal_async_commit
+	cache_size= discard nodiscard delalloc nodelalloc resuid= resgid=
+	noatime nodiratime relatime strictatime acl noacl user_xattr nouser_xattr grpid nogrpid'
+_uext4_server_options='allow_other allow_root auto_unmount suid nosuid dev nodev exec noexec sync async dirsync
+	writeback_cache no_writeback_cache max_threads= spin_us= follow_caller no_follow_caller io_uring'
 
-# The last word of a comma-separated list of mount options.
+# The last word of a comma-separated list of mount options; only `mount` has the server's.
 _uext4_complete_mount_options()
 {
-	local cur=$1 prefix=
+	local command=$1 cur=$2 prefix= words=$_uext4_image_options
+	[[ $command == mount ]] && words+=" $_uext4_server_options"
 	[[ $cur == *,* ]] && prefix=${cur%,*},
-	COMPREPLY=($(compgen -P "$prefix" -W "$_uext4_mount_options" -- "${cur##*,}"))
+	COMPREPLY=($(compgen -P "$prefix" -W "$words" -- "${cur##*,}"))
 	compopt -o nospace
 }
 
@@ -55,7 +59,7 @@ _uext4()
 		return
 	fi
 	if [[ ${COMP_WORDS[COMP_CWORD - 1]} == -o ]]; then
-		_uext4_complete_mount_options "$cur"
+		_uext4_complete_mount_options "$command" "$cur"
 		return
 	fi
 	if [[ $cur == -* ]]; then

@@ -28,19 +28,21 @@ static const char usage[] =
 	"\n"
 	"  -f           stay in the foreground, messages on standard error\n"
 	"  -o OPTIONS   comma-separated mount options; uext4-mount(8) says more of each:\n"
-	"     the image:   partition=N, offset=BYTES, sb=N, journal_path=PATH, ro, rw, noload,\n"
+	"     the image:   partition=N, offset=BYTES, sb=N, journal_path=PATH, ro, rw, noload, norecovery,\n"
 	"                  replay=memory\n"
-	"     safety:      data=ordered|journal|writeback, data_err=ignore|abort, barrier=0|1,\n"
+	"     safety:      data=ordered|journal|writeback, data_err=ignore|abort, barrier=0|1, nobarrier,\n"
 	"                  errors=continue|remount-ro|panic, commit=SECONDS,\n"
 	"                  max_batch_time=MICROSECONDS, journal_async_commit\n"
-	"     space:       cache_size=BYTES[K|M|G], discard, nodelalloc, resuid=N, resgid=N\n"
-	"     files:       noatime, nodiratime, relatime, strictatime, noacl, nouser_xattr, grpid\n"
-	"     FUSE:        allow_other, allow_root, auto_unmount, nosuid, nodev, noexec, sync, dirsync\n"
-	"     the server:  no_writeback_cache, max_threads=N (8),\n"
+	"     space:       cache_size=BYTES[K|M|G|T], discard, nodiscard, delalloc, nodelalloc, resuid=N, resgid=N\n"
+	"     files:       noatime, nodiratime, relatime, strictatime, acl, noacl, user_xattr, nouser_xattr,\n"
+	"                  grpid, nogrpid\n"
+	"     FUSE:        allow_other, allow_root, auto_unmount, suid, nosuid, dev, nodev, exec, noexec,\n"
+	"                  sync, async, dirsync\n"
+	"     the server:  writeback_cache, no_writeback_cache, max_threads=N (1 to 256; 8),\n"
 	"                  spin_us=N (how long it looks for the next request before it sleeps; 50),\n"
-	"                  no_follow_caller (stay off the processor of a program that works steadily),\n"
-	"                  io_uring (with libfuse 3.18)\n"
-	"  -h, --help   this text\n";
+	"                  follow_caller, no_follow_caller (stay off the processor of a program that works\n"
+	"                  steadily), io_uring (with libfuse 3.18)\n"
+	"  --help       this text\n";
 
 struct mount_args {
 	const char *image, *mountpoint;

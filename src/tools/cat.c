@@ -66,5 +66,6 @@ const struct command command_cat = {
 	.name = "cat",
 	.synopsis = "[-o OPTIONS] IMAGE PATH...",
 	.summary = "Write files of an image to standard output",
+	.help = "  -o OPTIONS  mount options\n",
 	.run = run_cat,
 };
