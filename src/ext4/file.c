@@ -86,9 +86,20 @@ static void cursor_limit(struct iov_cursor *c, uint64_t max_bytes)
 }
 
 /* Caller: inode.rwsem exclusive. */
+static bool may_use_root_blocks(const struct inode *inode, unsigned flags)
+{
+	const struct ext4_options *opt = &inode->fs->opt;
+
+	if (!(flags & FILE_WRITE_AS_OWNER))
+		return (flags & FILE_WRITE_ROOT_BLOCKS) != 0;
+	return inode->uid == 0 || inode->uid == opt->resuid || (opt->resgid && inode->gid == opt->resgid);
+}
+
+/* Caller: inode.rwsem exclusive. */
 static ssize_t write_locked(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags)
 {
 	uint64_t size = inode_size(inode), max = file_max_bytes(inode);
+	bool root = may_use_root_blocks(inode, flags);
 	ssize_t n = 0;
 	int err = 0;
 
@@ -104,9 +115,9 @@ static ssize_t write_locked(struct inode *inode, uint64_t pos, struct iov_cursor
 	if (!(flags & FILE_WRITE_KEEP_TIMES))
 		inode_stamp_lazy(inode, TIME_MTIME | TIME_CTIME);
 	if (flags & FILE_WRITE_UNCACHED)
-		n = file_write_uncached(inode, pos, from);
+		n = file_write_uncached(inode, pos, from, root);
 	if (!n)
-		n = iomap_buffered_write(&inode->mapping, pos, from, &file_iomap_ops);
+		n = iomap_buffered_write(&inode->mapping, pos, from, root ? &file_iomap_root_ops : &file_iomap_ops);
 	if (n > 0)
 		file_log_dirty(inode, pos, pos + (uint64_t)n);
 	return n;

@@ -23,6 +23,8 @@ int file_splice_read(struct inode *inode, uint64_t pos, uint64_t len, int pipe_f
 #define FILE_WRITE_KILL_PRIV 0x8u /* drop setuid/setgid and security.capability, as Linux does for unprivileged writers */
 #define FILE_WRITE_KEEP_TIMES 0x10u /* the caller (a FUSE kernel with writeback cache) sets the times itself */
 #define FILE_WRITE_UNCACHED 0x20u /* the caller keeps the data: large pieces go to the device before the call returns */
+#define FILE_WRITE_ROOT_BLOCKS 0x40u /* may take the blocks kept for root (s_r_blocks_count) */
+#define FILE_WRITE_AS_OWNER 0x80u /* nobody knows who wrote it: the file's owner and group decide that */
 ssize_t file_write(struct inode *inode, uint64_t pos, struct iov_cursor *from, unsigned flags, uint64_t *pos_out);
 
 /* Caller holds inode.rwsem exclusive. Grows or shrinks; does not touch mode, and stamps mtime/ctime. -EFBIG, -ENOSPC, -EIO. */
@@ -30,6 +32,7 @@ int file_truncate_locked(struct inode *inode, uint64_t size_bytes);
 
 /* mode: FALLOC_FL_* as Linux: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE, COLLAPSE_RANGE, INSERT_RANGE; others -EOPNOTSUPP. */
 #define FILE_FALLOC_KEEP_TIMES 0x40000000 /* in mode: the caller sets the times himself */
+#define FILE_FALLOC_ROOT_BLOCKS 0x20000000 /* in mode: as FILE_WRITE_ROOT_BLOCKS */
 int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len);
 
 /* Writes all dirty data and waits for it; then the size on disk is at least what it was in memory when the call began. */

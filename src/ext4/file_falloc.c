@@ -48,8 +48,9 @@ static int begin_drop(struct inode *inode, uint64_t pos, uint64_t end)
 /* ---- preallocation ---- */
 
 /* One run; *len_out: blocks from @lblk on that have blocks now. */
-static int allocate_run(struct inode *inode, lblk_t lblk, uint32_t len, uint32_t *len_out)
+static int allocate_run(struct inode *inode, int mode, lblk_t lblk, uint32_t len, uint32_t *len_out)
 {
+	unsigned flags = MAP_CREATE | MAP_UNWRITTEN | (mode & FILE_FALLOC_ROOT_BLOCKS ? MAP_ROOT : 0);
 	int retries = 0, err, stop_err;
 	struct map_result r;
 	struct handle h;
@@ -58,7 +59,7 @@ static int allocate_run(struct inode *inode, lblk_t lblk, uint32_t len, uint32_t
 		err = fs_handle_start(inode->fs, map_credits(inode, len), 0, &h);
 		if (err)
 			return err;
-		err = map_blocks(&h, inode, lblk, min_of(len, EXT4_EXT_UNWRITTEN_MAX), MAP_CREATE | MAP_UNWRITTEN, &r);
+		err = map_blocks(&h, inode, lblk, min_of(len, EXT4_EXT_UNWRITTEN_MAX), flags, &r);
 		stop_err = journal_stop(&h);
 		if (!err)
 			err = stop_err;
@@ -68,14 +69,14 @@ static int allocate_run(struct inode *inode, lblk_t lblk, uint32_t len, uint32_t
 }
 
 /* Gives every block of [pos, end) a place on disk. *done_out: how far it came, in bytes. */
-static int allocate_range(struct inode *inode, uint64_t pos, uint64_t end, uint64_t *done_out)
+static int allocate_range(struct inode *inode, int mode, uint64_t pos, uint64_t end, uint64_t *done_out)
 {
 	lblk_t lblk = file_lblk(inode, pos), stop = file_lblk_up(inode, end);
 	uint32_t len = 0;
 	int err = 0;
 
 	while (lblk < stop && !err) {
-		err = allocate_run(inode, lblk, stop - lblk, &len);
+		err = allocate_run(inode, mode, lblk, stop - lblk, &len);
 		lblk += len;
 	}
 	*done_out = min_of((uint64_t)lblk << inode->fs->block_bits, end);
@@ -101,7 +102,7 @@ static int preallocate(struct inode *inode, int mode, uint64_t pos, uint64_t end
 
 	if (!inode_has_extents(inode))
 		return -EOPNOTSUPP;
-	err = allocate_range(inode, pos, end, &done);
+	err = allocate_range(inode, mode, pos, end, &done);
 	if (!(mode & FALLOC_FL_KEEP_SIZE) && done > pos)
 		size_err = extend_to(inode, done);
 	return err ? err : size_err;
@@ -168,7 +169,7 @@ static int zero_range(struct inode *inode, int mode, uint64_t pos, uint64_t end)
 		rwsem_write_unlock(&m->invalidate_lock);
 	}
 	if (!err)
-		err = allocate_range(inode, pos, end, &done);
+		err = allocate_range(inode, mode, pos, end, &done);
 	if (!err && !(mode & FALLOC_FL_KEEP_SIZE))
 		err = extend_to(inode, end);
 	return err;
@@ -330,10 +331,9 @@ static int falloc_locked(struct inode *inode, int mode, uint64_t pos, uint64_t l
 
 int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len)
 {
-	bool keep_times = mode & FILE_FALLOC_KEEP_TIMES;
-	int err;
+	int flags = mode & (FILE_FALLOC_KEEP_TIMES | FILE_FALLOC_ROOT_BLOCKS), err;
 
-	mode &= ~FILE_FALLOC_KEEP_TIMES;
+	mode &= ~flags;
 	if (!len || pos > INT64_MAX || len > INT64_MAX)
 		return -EINVAL;
 	err = check_mode(mode);
@@ -342,9 +342,9 @@ int file_fallocate(struct inode *inode, int mode, uint64_t pos, uint64_t len)
 	if (err)
 		return err;
 	rwsem_write_lock(&inode->rwsem);
-	if (!keep_times)
+	if (!(flags & FILE_FALLOC_KEEP_TIMES))
 		inode_stamp_lazy(inode, TIME_MTIME | TIME_CTIME);
-	err = falloc_locked(inode, mode, pos, len);
+	err = falloc_locked(inode, mode | flags, pos, len);
 	rwsem_write_unlock(&inode->rwsem);
 	return err;
 }

@@ -74,18 +74,18 @@ static bool retry_after_enospc(struct inode *inode, bool *flushed, int *retries)
 }
 
 /* Promises up to *len blocks; near the end of space fewer, at least one. */
-static int reserve_some(struct inode *inode, uint32_t *len)
+static int reserve_some(struct inode *inode, uint32_t *len, bool root)
 {
-	int err = file_reserve(inode, *len, *len);
+	int err = file_reserve(inode, *len, *len, root);
 
 	while (err == -ENOSPC && *len > 1) {
 		*len /= 2;
-		err = file_reserve(inode, *len, *len);
+		err = file_reserve(inode, *len, *len, root);
 	}
 	return err;
 }
 
-static int delay_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct map_result *r)
+static int delay_hole(struct inode *inode, lblk_t lblk, uint32_t len, bool root, struct map_result *r)
 {
 	struct es_extent es = { .lblk = lblk, .status = ES_DELAYED };
 	bool flushed = false;
@@ -93,7 +93,7 @@ static int delay_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct map
 
 	do {
 		es.len = len;
-		err = reserve_some(inode, &es.len);
+		err = reserve_some(inode, &es.len, root);
 	} while (err == -ENOSPC && retry_after_enospc(inode, &flushed, &retries));
 	if (err)
 		return err;
@@ -103,8 +103,9 @@ static int delay_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct map
 }
 
 /* nodelalloc: allocates at once, unwritten, so that no stale block shows. */
-static int allocate_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct map_result *r)
+static int allocate_hole(struct inode *inode, lblk_t lblk, uint32_t len, bool root, struct map_result *r)
 {
+	unsigned flags = MAP_CREATE | MAP_UNWRITTEN | (root ? MAP_ROOT : 0);
 	int retries = 0, err, stop_err;
 	struct handle h;
 
@@ -112,22 +113,22 @@ static int allocate_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct 
 		err = fs_handle_start(inode->fs, map_credits(inode, len), 0, &h);
 		if (err)
 			return err;
-		err = map_blocks(&h, inode, lblk, len, MAP_CREATE | MAP_UNWRITTEN, r);
+		err = map_blocks(&h, inode, lblk, len, flags, r);
 		stop_err = journal_stop(&h);
 		if (!err)
 			err = stop_err;
 	} while (err == -ENOSPC && balloc_should_retry(inode->fs, &retries) > 0);
-	return err ? err : file_reserve(inode, 0, r->len);
+	return err ? err : file_reserve(inode, 0, r->len, root);
 }
 
-static int begin_write_hole(struct inode *inode, lblk_t lblk, uint32_t len, struct iomap *map)
+static int begin_write_hole(struct inode *inode, lblk_t lblk, uint32_t len, bool root, struct iomap *map)
 {
 	/* Indirect maps have no unwritten state; what is logged is mapped in the handle that logs it. */
 	bool delay = inode->fs->opt.delalloc || !inode_has_extents(inode) || inode_logs_data(inode);
 	struct map_result r;
 	int err;
 
-	err = delay ? delay_hole(inode, lblk, len, &r) : allocate_hole(inode, lblk, len, &r);
+	err = delay ? delay_hole(inode, lblk, len, root, &r) : allocate_hole(inode, lblk, len, root, &r);
 	if (err)
 		return err;
 	/* Its own allocation is no change that could make the map stale. */
@@ -138,20 +139,20 @@ static int begin_write_hole(struct inode *inode, lblk_t lblk, uint32_t len, stru
 }
 
 /* A write over an unwritten extent will split it: the tree may grow. */
-static int begin_write_unwritten(struct inode *inode, uint32_t len)
+static int begin_write_unwritten(struct inode *inode, uint32_t len, bool root)
 {
 	bool flushed = false;
 	int retries = 0, err;
 
 	do {
-		err = file_reserve(inode, 0, len);
+		err = file_reserve(inode, 0, len, root);
 	} while (err == -ENOSPC && retry_after_enospc(inode, &flushed, &retries));
 	return err;
 }
 
 /* ---- begin and end ---- */
 
-static int file_begin(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, unsigned flags, struct iomap *map)
+static int begin(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, unsigned flags, bool root, struct iomap *map)
 {
 	struct inode *inode = m->host;
 	lblk_t lblk = file_lblk(inode, pos_bytes);
@@ -173,11 +174,21 @@ static int file_begin(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes,
 		return 0;
 	}
 	if (flags & IOMAP_WRITE && r.status == ES_HOLE)
-		return begin_write_hole(inode, lblk, r.len, map);
+		return begin_write_hole(inode, lblk, r.len, root, map);
 	if (flags & IOMAP_WRITE && r.status == ES_UNWRITTEN)
-		err = begin_write_unwritten(inode, r.len);
+		err = begin_write_unwritten(inode, r.len, root);
 	map_fill(inode, &r, lblk, map);
 	return err;
+}
+
+static int file_begin(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, unsigned flags, struct iomap *map)
+{
+	return begin(m, pos_bytes, len_bytes, flags, false, map);
+}
+
+static int file_begin_root(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, unsigned flags, struct iomap *map)
+{
+	return begin(m, pos_bytes, len_bytes, flags, true, map);
 }
 
 static int file_end(struct mapping *m, uint64_t pos_bytes, uint64_t len_bytes, uint64_t written_bytes, unsigned flags,
@@ -208,6 +219,12 @@ static bool file_is_valid(struct mapping *m, const struct iomap *map)
 
 const struct iomap_ops file_iomap_ops = {
 	.begin = file_begin,
+	.end = file_end,
+	.is_valid = file_is_valid,
+};
+
+const struct iomap_ops file_iomap_root_ops = {
+	.begin = file_begin_root,
 	.end = file_end,
 	.is_valid = file_is_valid,
 };

@@ -8,6 +8,7 @@
 
 /* file_iomap.c: reads, writes, seeks and fiemap through iomap. */
 extern const struct iomap_ops file_iomap_ops;
+extern const struct iomap_ops file_iomap_root_ops; /* the same for who may take the blocks kept for root */
 
 static inline lblk_t file_lblk(const struct inode *inode, uint64_t pos_bytes)
 {
@@ -32,9 +33,10 @@ uint64_t file_max_bytes(const struct inode *inode);
 
 /**
  * file_reserve() - promise @data_blks blocks, and what the tree may need once @dirty_blks more blocks are dirty
+ * @root: of those kept for root too
  * Return: 0; -ENOSPC
  */
-int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t dirty_blks);
+int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t dirty_blks, bool root);
 /* The write that file_reserve() was for has dirtied its blocks. */
 void file_reserve_done(struct inode *inode);
 /* Gives promised tree blocks back that the dirty data left, less @done_bytes of it, cannot need any more. */
@@ -69,10 +71,10 @@ void file_log_dirty(struct inode *inode, uint64_t pos_bytes, uint64_t end_bytes)
 /* ---- file_uncached.c ---- */
 
 /*
- * Writes what of @from can go to the device at once, past the cache. Caller: inode.rwsem exclusive, the file zeroed up to
- * @pos. Bytes written; 0: none, it has to go through the cache; or an error.
+ * Writes what of @from can go to the device at once, past the cache; @root: into the blocks kept for root too. Caller:
+ * inode.rwsem exclusive, the file zeroed up to @pos. Bytes written; 0: none, it has to go through the cache; or an error.
  */
-ssize_t file_write_uncached(struct inode *inode, uint64_t pos, struct iov_cursor *from);
+ssize_t file_write_uncached(struct inode *inode, uint64_t pos, struct iov_cursor *from, bool root);
 
 /* ---- file_ioend.c: what is done when I/O has completed ---- */
 

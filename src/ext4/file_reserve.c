@@ -37,7 +37,7 @@ static uint64_t dirty_blks(struct inode *inode)
 		atomic_load_explicit(&m->writeback_bytes, memory_order_relaxed)) >> inode->fs->block_bits;
 }
 
-int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t more_dirty_blks)
+int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t more_dirty_blks, bool root)
 {
 	uint64_t target = meta_for(inode, dirty_blks(inode) + more_dirty_blks), had, meta;
 	int err;
@@ -47,7 +47,7 @@ int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t more_dirty_bl
 	meta = had < target ? target - had : 0; /* only completions race, and they leave what begun_blks needs */
 	if (!data_blks && !meta)
 		return 0;
-	err = balloc_reserve(inode->fs, data_blks + meta, false);
+	err = balloc_reserve(inode->fs, data_blks + meta, root);
 	if (err)
 		return err;
 	mutex_lock(&inode->es.lock);

@@ -29,6 +29,7 @@ struct uncached {
 	unsigned count;
 	uint64_t start, end;      /* what the pieces cover, in bytes of the file */
 	bool unwritten;           /* some of it has to be converted */
+	bool root;                /* blocks kept for root may be taken */
 };
 
 /* Whole blocks of @from that may go this way. */
@@ -84,8 +85,9 @@ static int drop_folios(struct mapping *m, uint64_t pos, uint64_t end)
 }
 
 /* Where the blocks from @lblk on are, allocated if they were a hole. */
-static int map_for_write(struct inode *inode, lblk_t lblk, uint32_t len, struct map_result *r)
+static int map_for_write(struct inode *inode, lblk_t lblk, uint32_t len, bool root, struct map_result *r)
 {
+	unsigned flags = MAP_CREATE | MAP_UNWRITTEN | (root ? MAP_ROOT : 0);
 	struct handle h;
 	int err, stop_err;
 
@@ -96,7 +98,7 @@ static int map_for_write(struct inode *inode, lblk_t lblk, uint32_t len, struct 
 	err = fs_handle_start(inode->fs, map_credits(inode, len), 0, &h);
 	if (err)
 		return err;
-	err = map_blocks(&h, inode, lblk, len, MAP_CREATE | MAP_UNWRITTEN, r);
+	err = map_blocks(&h, inode, lblk, len, flags, r);
 	stop_err = journal_stop(&h);
 	return err ? err : stop_err;
 }
@@ -113,7 +115,8 @@ static int gather(struct uncached *u, uint64_t pos, uint64_t end, uint8_t *buf)
 	while (u->end < end && u->count < IOMAP_PIECES_MAX) {
 		struct map_result r;
 		uint64_t n;
-		int err = map_for_write(inode, file_lblk(inode, u->end), (uint32_t)((end - u->end) >> bits), &r);
+		uint32_t len = (uint32_t)((end - u->end) >> bits);
+		int err = map_for_write(inode, file_lblk(inode, u->end), len, u->root, &r);
 
 		if (!err && r.status == ES_DELAYED)
 			err = -EAGAIN; /* dirtied through another path: the cache's */
@@ -170,9 +173,9 @@ static void count_written(const struct uncached *u)
 }
 
 /* Steps 2 to 4, a transfer at a time. Bytes written, or an error if none was. */
-static ssize_t write_bypassing(struct inode *inode, uint64_t pos, uint64_t len, uint8_t *buf)
+static ssize_t write_bypassing(struct inode *inode, uint64_t pos, uint64_t len, uint8_t *buf, bool root)
 {
-	struct uncached u = { .inode = inode, .end = pos };
+	struct uncached u = { .inode = inode, .end = pos, .root = root };
 	int err = 0;
 
 	while (!err && u.end < pos + len) {
@@ -189,7 +192,7 @@ static ssize_t write_bypassing(struct inode *inode, uint64_t pos, uint64_t len, 
 	return u.end > pos ? (ssize_t)(u.end - pos) : err;
 }
 
-ssize_t file_write_uncached(struct inode *inode, uint64_t pos, struct iov_cursor *from)
+ssize_t file_write_uncached(struct inode *inode, uint64_t pos, struct iov_cursor *from, bool root)
 {
 	struct mapping *m = &inode->mapping;
 	uint64_t len = uncached_bytes(inode, pos, from);
@@ -202,12 +205,12 @@ ssize_t file_write_uncached(struct inode *inode, uint64_t pos, struct iov_cursor
 	if (file_disksize(inode) < min_of(inode_size(inode), pos) || inode_size(inode) < pos)
 		err = file_flush(inode); /* step 1 */
 	if (!err)
-		err = file_reserve(inode, 0, (uint32_t)(len >> inode->fs->block_bits));
+		err = file_reserve(inode, 0, (uint32_t)(len >> inode->fs->block_bits), root);
 	if (err)
 		return err == -ENOSPC ? 0 : err;
 	rwsem_write_lock(&m->invalidate_lock);
 	err = drop_folios(m, pos, pos + len);
-	n = err ? err : write_bypassing(inode, pos, len, (uint8_t *)from->iov->iov_base + from->iov_off);
+	n = err ? err : write_bypassing(inode, pos, len, (uint8_t *)from->iov->iov_base + from->iov_off, root);
 	rwsem_write_unlock(&m->invalidate_lock);
 	file_reserve_done(inode);
 	file_reserve_settle(inode, 0);

@@ -261,6 +261,8 @@ int map_data_alloc(struct handle *h, struct inode *inode, fsblk_t goal, struct m
 		return 0;
 	}
 	req.flags = a->flags & MAP_METADATA ? BALLOC_METADATA | BALLOC_ROOT : BALLOC_DATA;
+	if (a->flags & MAP_ROOT)
+		req.flags |= BALLOC_ROOT;
 	if (a->reserved)
 		req.flags |= BALLOC_RESERVED;
 	err = balloc_alloc(h, &req, &a->blk, &a->got);

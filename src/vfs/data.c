@@ -97,11 +97,13 @@ ssize_t vfs_writev_node(struct inode *inode, const struct iovec *iov, int iov_co
 
 int vfs_fallocate(struct inode *inode, int mode, int64_t pos, int64_t len)
 {
+	const int may_append = FALLOC_FL_KEEP_SIZE | FILE_FALLOC_KEEP_TIMES | FILE_FALLOC_ROOT_BLOCKS;
+
 	if (pos < 0 || len <= 0)
 		return -EINVAL;
 	if (fs_is_read_only(inode->fs))
 		return -EROFS;
-	if ((inode->flags & EXT4_APPEND_FL) && (mode & ~(FALLOC_FL_KEEP_SIZE | FILE_FALLOC_KEEP_TIMES)))
+	if ((inode->flags & EXT4_APPEND_FL) && (mode & ~may_append))
 		return -EPERM;
 	if (inode->flags & EXT4_IMMUTABLE_FL)
 		return -EPERM;

@@ -164,6 +164,7 @@ static int open_truncate(const struct opening *o)
 /* Takes the reference to the inode over. */
 static int file_make(const struct opening *o, struct vfs_file **file_out)
 {
+	const struct vfs_cred *cred = o->walk.cred;
 	struct vfs_file *file = malloc(sizeof(*file));
 
 	if (!file)
@@ -172,7 +173,8 @@ static int file_make(const struct opening *o, struct vfs_file **file_out)
 		.vfs = o->walk.vfs,
 		.inode = o->inode,
 		.flags = o->flags,
-		.kill_priv = !o->walk.cred->privileged,
+		.kill_priv = !cred->privileged,
+		.root_blocks = cred->privileged || cred_has_root_blocks(cred, o->inode->fs),
 	};
 	mutex_init(&file->pos_lock, RANK_RENAME);
 	atomic_init(&file->wb_err, mapping_sample_error(&o->inode->mapping));
@@ -252,6 +254,8 @@ static unsigned write_flags(const struct vfs_file *file)
 		flags |= (file->flags & O_SYNC) == O_SYNC ? FILE_WRITE_SYNC : FILE_WRITE_DSYNC;
 	if (file->kill_priv)
 		flags |= FILE_WRITE_KILL_PRIV;
+	if (file->root_blocks)
+		flags |= FILE_WRITE_ROOT_BLOCKS;
 	return flags;
 }
 
@@ -350,5 +354,7 @@ int vfs_file_fallocate(struct vfs_file *file, int mode, int64_t pos, int64_t len
 {
 	if (!opens_for_write(file->flags))
 		return -EBADF;
-	return vfs_fallocate(file->inode, mode, pos, len);
+	if (mode & FILE_FALLOC_ROOT_BLOCKS) /* not the caller's to say */
+		return -EOPNOTSUPP;
+	return vfs_fallocate(file->inode, file->root_blocks ? mode | FILE_FALLOC_ROOT_BLOCKS : mode, pos, len);
 }

@@ -11,6 +11,7 @@ struct vfs_file {
 	struct inode *inode;      /* [const] held */
 	int flags;                /* [const] O_* */
 	bool kill_priv;           /* [const] opened by somebody whose writes drop setuid and setgid */
+	bool root_blocks;         /* [const] opened by somebody who may take the blocks kept for root */
 	struct mutex pos_lock;    /* RANK_RENAME's place: taken before everything; two reads at one position take turns */
 	int64_t pos;              /* [pos_lock] */
 	_Atomic uint32_t wb_err;  /* [atomic] errseq sample */

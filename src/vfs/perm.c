@@ -24,6 +24,13 @@ bool cred_owns(const struct vfs_cred *cred, const struct inode *inode)
 	return cred->privileged || cred->uid == inode->uid;
 }
 
+bool cred_has_root_blocks(const struct vfs_cred *cred, const struct ext4_fs *fs)
+{
+	const struct ext4_options *opt = &fs->opt;
+
+	return cred->is_root || cred->uid == opt->resuid || (opt->resgid && cred_in_group(cred, opt->resgid));
+}
+
 /* The caller's groups in one array, as the ACL check wants them. */
 static int acl_check_groups(const struct vfs_cred *cred, const struct acl *acl, const struct inode *inode,
 			    unsigned want)

@@ -23,6 +23,12 @@ bool cred_in_group(const struct vfs_cred *cred, uint32_t gid);
 /* Owner, or may act as one. */
 bool cred_owns(const struct vfs_cred *cred, const struct inode *inode);
 
+/*
+ * One of those that the superblock keeps blocks for, as ext4 of Linux has it: root, the user resuid, the group resgid if that is
+ * not 0. Whether callers are checked is not asked.
+ */
+bool cred_has_root_blocks(const struct vfs_cred *cred, const struct ext4_fs *fs);
+
 /**
  * perm_check() - may @cred do @want (MAY_*) with @inode?
  * Mode bits, the access ACL, what root is spared; read-only file system and immutable flag for writes.
