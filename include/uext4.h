@@ -111,6 +111,15 @@ struct uext4_statfs {
 
 /* ---- node calls ---- */
 
+/**
+ * uext4_has_root_blocks() - is @cred one of those that the superblock keeps blocks for (mkfs -m)?
+ * Root, the user resuid, and members of the group resgid if that is not 0 (mount options, or the superblock's). Everybody else is
+ * told -ENOSPC while these blocks are still free. Files opened by path know it of who opened them, and where permissions are not
+ * checked all have the right; writes to nodes are told with UEXT4_WRITE_ROOT_BLOCKS. Whether permissions are checked is not
+ * asked here. Cheap, takes no lock.
+ */
+UEXT4_API bool uext4_has_root_blocks(const struct uext4_fs *fs, const struct uext4_cred *cred);
+
 struct uext4_entry {
 	uext4_ino ino;
 	uint32_t generation;
@@ -170,6 +179,8 @@ UEXT4_API int uext4_node_splice_read(struct uext4_fs *fs, uext4_ino ino, off_t p
 #define UEXT4_WRITE_KILL_PRIV 0x8u   /* drop setuid, setgid and security.capability */
 #define UEXT4_WRITE_KEEP_TIMES 0x10u /* pages of the caller's cache (FUSE writeback): it sets mtime itself */
 #define UEXT4_WRITE_UNCACHED 0x20u   /* the caller caches the data: large pieces go to the device before the call returns, which may be short */
+#define UEXT4_WRITE_ROOT_BLOCKS 0x40u /* of somebody who has them: uext4_has_root_blocks() */
+#define UEXT4_WRITE_AS_OWNER 0x80u   /* nobody knows who wrote it: the file's owner and group decide whether it may take root's blocks */
 /*
  * Up to the length of @iov, or a negative errno. -EPERM: immutable, or append-only and not at its end; pages of a cache may repeat
  * what an append-only file has. -ENOSPC, -EFBIG, -EROFS, -EIO, -EUCLEAN, -EINVAL, -EISDIR, -ESTALE, -ENOMEM.
@@ -177,6 +188,7 @@ UEXT4_API int uext4_node_splice_read(struct uext4_fs *fs, uext4_ino ino, off_t p
 UEXT4_API ssize_t uext4_node_writev(struct uext4_fs *fs, uext4_ino ino, const struct iovec *iov, int iov_count, off_t pos, uint32_t flags);
 UEXT4_API int uext4_node_fsync(struct uext4_fs *fs, uext4_ino ino, bool datasync);   /* directories too */
 #define UEXT4_FALLOC_KEEP_TIMES 0x40000000 /* in mode: the caller sets mtime itself (FUSE writeback cache) */
+#define UEXT4_FALLOC_ROOT_BLOCKS 0x20000000 /* in mode: as UEXT4_WRITE_ROOT_BLOCKS */
 UEXT4_API int uext4_node_fallocate(struct uext4_fs *fs, uext4_ino ino, int mode, off_t pos, off_t len);
 UEXT4_API off_t uext4_node_lseek(struct uext4_fs *fs, uext4_ino ino, off_t pos, int whence); /* SEEK_DATA, SEEK_HOLE */
 /* Lets go of clean cached data: somebody above caches it. */

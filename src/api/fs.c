@@ -207,6 +207,13 @@ const char *uext4_version(void)
 	return UEXT4_VERSION;
 }
 
+bool uext4_has_root_blocks(const struct uext4_fs *fs, const struct uext4_cred *cred)
+{
+	struct vfs_cred who = api_cred(fs, cred);
+
+	return cred_has_root_blocks(&who, fs->vfs->fs);
+}
+
 int uext4_statfs(struct uext4_fs *fs, struct uext4_statfs *statfs_out)
 {
 	struct ext4_statfs from;

@@ -44,19 +44,39 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		fuse_reply_buf(req, buf, (size_t)got);
 }
 
+/*
+ * Is the request one of somebody whom the superblock keeps blocks for? His further groups are not asked for: that would read a
+ * file under /proc for each request.
+ */
+static bool has_root_blocks(fuse_req_t req)
+{
+	struct uext4_cred cred = { .uid = fuse_req_ctx(req)->uid, .gid = fuse_req_ctx(req)->gid };
+
+	return uext4_has_root_blocks(req_server(req)->fs, &cred);
+}
+
+static uint32_t write_flags(fuse_req_t req, const struct fuse_file_info *fi)
+{
+	uint32_t flags = UEXT4_WRITE_UNCACHED;
+
+	if (fi->writepage) /* of whoever wrote to the kernel's page, perhaps several */
+		return flags | UEXT4_WRITE_KEEP_TIMES | UEXT4_WRITE_AS_OWNER;
+	if (raw_request_current()->kill_priv)
+		flags |= UEXT4_WRITE_KILL_PRIV;
+	if (has_root_blocks(req))
+		flags |= UEXT4_WRITE_ROOT_BLOCKS;
+	return flags;
+}
+
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct server *server = req_server(req);
 	struct iovec iov = { .iov_base = (char *)buf, .iov_len = size };
-	uint32_t flags = UEXT4_WRITE_UNCACHED;
+	uint32_t flags = write_flags(req, fi);
 	struct full_wait wait = { 0 };
 	size_t done = 0;
 	ssize_t put = 0;
 
-	if (fi->writepage)
-		flags |= UEXT4_WRITE_KEEP_TIMES;
-	else if (raw_request_current()->kill_priv)
-		flags |= UEXT4_WRITE_KILL_PRIV;
 	while (done < size) {
 		do
 			put = uext4_node_writev(server->fs, node_of(ino), &iov, 1, off + (off_t)done, flags);
@@ -93,6 +113,8 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	(void)fi;
 	if (server->options.writeback_cache && !server->options.read_only)
 		mode |= UEXT4_FALLOC_KEEP_TIMES; /* the kernel's own are the newest, and follow by SETATTR */
+	if (has_root_blocks(req))
+		mode |= UEXT4_FALLOC_ROOT_BLOCKS;
 	do
 		err = uext4_node_fallocate(server->fs, node_of(ino), mode, off, len);
 	while (full_wait(server, err, &wait));

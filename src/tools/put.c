@@ -126,7 +126,8 @@ static int write_at(struct put *put, uext4_ino ino, size_t len, off_t pos)
 
 	while (done < len) {
 		struct iovec iov = { .iov_base = put->buf + done, .iov_len = len - done };
-		ssize_t n = uext4_node_writev(put->tool->fs, ino, &iov, 1, pos + (off_t)done, 0);
+		ssize_t n = uext4_node_writev(put->tool->fs, ino, &iov, 1, pos + (off_t)done,
+					       UEXT4_WRITE_ROOT_BLOCKS);
 
 		if (n <= 0)
 			return n ? (int)n : -EIO;
