@@ -86,6 +86,18 @@ static void demote_ro_compat(struct ext4_fs *fs, const struct ext4_super_block *
 	fs->opt.read_only = true;
 }
 
+/* Only a mount that writes needs the file; said before anything is written. */
+static int check_orphan_file(struct ext4_fs *fs, const struct ext4_super_block *es)
+{
+	uint32_t ino = le32_get(es->s_orphan_file_inum), inodes = le32_get(es->s_inodes_count);
+
+	if (fs->opt.read_only || !(le32_get(es->s_feature_compat) & EXT4_FEATURE_COMPAT_ORPHAN_FILE) || (ino && ino <= inodes))
+		return 0;
+	log_print(&fs->log, LOG_ERROR, "%s: superblock: s_orphan_file_inum is %u, not an inode from 1 to %u, but orphan_file is set",
+		  fs->name, ino, inodes);
+	return -EUCLEAN;
+}
+
 /* Is this superblock one that we can go on with? Says why not. */
 static int super_accept(struct ext4_fs *fs, const struct ext4_super_block *es)
 {
@@ -104,7 +116,7 @@ static int super_accept(struct ext4_fs *fs, const struct ext4_super_block *es)
 		return err;
 	}
 	demote_ro_compat(fs, es);
-	return 0;
+	return check_orphan_file(fs, es);
 }
 
 static int check_options(struct ext4_fs *fs)

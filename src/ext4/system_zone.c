@@ -2,7 +2,10 @@
 /* system_zone.c - blocks that no file may own: superblocks, descriptors, bitmaps, inode tables, the journal */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ext4/fs_private.h"
 #include "ext4/group_private.h"
@@ -80,6 +83,57 @@ static int compare_runs(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
+/* ---- the structures that claim one block, searched for once it is known that there are two ---- */
+
+struct claims {
+	fsblk_t blk;
+	unsigned count;
+	char names[128]; /* of the first two */
+};
+
+__attribute__((format(printf, 4, 5)))
+static void claim(struct claims *c, fsblk_t start, uint64_t count, const char *format, ...)
+{
+	size_t used = strlen(c->names);
+	va_list args;
+
+	if (c->blk < start || c->blk - start >= count || c->count == 2)
+		return;
+	if (c->count++)
+		used += (size_t)snprintf(c->names + used, sizeof(c->names) - used, " and ");
+	va_start(args, format);
+	vsnprintf(c->names + used, sizeof(c->names) - used, format, args);
+	va_end(args);
+}
+
+static void claim_group(const struct ext4_fs *fs, const struct ext4_group *g, struct claims *c)
+{
+	uint32_t base = min_of(group_base_blocks(fs, g->group), group_block_count(fs, g->group));
+
+	claim(c, group_first_block(fs, g->group), base, "the superblock or descriptors in group %u", g->group);
+	claim(c, g->block_bitmap, 1, "the block bitmap of group %u", g->group);
+	claim(c, g->inode_bitmap, 1, "the inode bitmap of group %u", g->group);
+	claim(c, g->inode_table, fs->inode_table_blocks, "the inode table of group %u", g->group);
+}
+
+static int claim_journal(void *arg, fsblk_t blk, uint64_t count)
+{
+	claim(arg, blk, count, "the journal");
+	return 0;
+}
+
+static int overlap_error(struct ext4_fs *fs, fsblk_t blk)
+{
+	struct claims c = { .blk = blk };
+
+	for (group_t group = 0; group < fs->group_count; group++)
+		claim_group(fs, &fs->groups[group], &c);
+	journal_glue_each_run(fs, claim_journal, &c);
+	if (fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_MMP))
+		claim(&c, le64_get(fs_super(fs)->s_mmp_block), 1, "the MMP block");
+	return FS_ERROR(fs, -EUCLEAN, "block %" PRIu64 " is claimed twice: by %s", blk, c.names);
+}
+
 /* Sorts and merges; two structures on one block are corruption. */
 static int zone_finish(struct ext4_fs *fs, struct system_zone *zone)
 {
@@ -90,7 +144,7 @@ static int zone_finish(struct ext4_fs *fs, struct system_zone *zone)
 		struct zone_run *run = &zone->runs[i], *last = kept ? &zone->runs[kept - 1] : NULL;
 
 		if (last && last->start + last->count > run->start)
-			return FS_ERROR(fs, -EUCLEAN, "two metadata structures claim block %" PRIu64, run->start);
+			return overlap_error(fs, run->start);
 		if (run->kind == ZONE_STATIC)
 			zone->static_blocks += run->count;
 		if (last && last->kind == run->kind && last->start + last->count == run->start)

@@ -159,13 +159,13 @@ const char *journal_superblock_verify(const struct journal_superblock *sb, uint3
 	return superblock_verify_length(sb, log_blocks);
 }
 
-bool journal_features_supported(const struct journal_superblock *sb, uint32_t *bits_out)
+bool journal_features_supported(const struct journal_superblock *sb, uint32_t *incompat_out, uint32_t *ro_compat_out)
 {
-	*bits_out = 0;
-	if (be32_get(sb->s_header.h_blocktype) != JBD2_SUPERBLOCK_V2)
-		return true;
-	*bits_out = (be32_get(sb->s_feature_incompat) & ~JBD2_INCOMPAT_SUPPORTED) | be32_get(sb->s_feature_ro_compat);
-	return *bits_out == 0;
+	bool has_features = be32_get(sb->s_header.h_blocktype) == JBD2_SUPERBLOCK_V2;
+
+	*incompat_out = has_features ? be32_get(sb->s_feature_incompat) & ~JBD2_INCOMPAT_SUPPORTED : 0;
+	*ro_compat_out = has_features ? be32_get(sb->s_feature_ro_compat) : 0;
+	return !*incompat_out && !*ro_compat_out;
 }
 
 const char *journal_header_verify(const struct journal_header *h, uint32_t blocktype)

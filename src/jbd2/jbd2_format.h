@@ -176,8 +176,8 @@ void journal_header_fill(struct journal_header *h, uint32_t blocktype, tid_t tid
 const char *journal_superblock_verify(const struct journal_superblock *sb, uint32_t log_blocks, uint32_t block_bytes);
 /* One past the last block of the log proper: the fast-commit area, if any, lies behind it. */
 uint32_t journal_superblock_log_end(const struct journal_superblock *sb);
-/* Names the unknown incompat or ro_compat bits in *bits_out; false if there are any. */
-bool journal_features_supported(const struct journal_superblock *sb, uint32_t *bits_out);
+/* The unknown incompat and ro_compat bits; false if there are any. */
+bool journal_features_supported(const struct journal_superblock *sb, uint32_t *incompat_out, uint32_t *ro_compat_out);
 /* NULL if @h is a header of this kind of block. */
 const char *journal_header_verify(const struct journal_header *h, uint32_t blocktype);
 const char *revoke_header_verify(const struct revoke_header *rh, const struct journal_layout *layout);

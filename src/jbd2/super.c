@@ -37,14 +37,14 @@ static int super_check(struct journal *j)
 	const struct journal_superblock *sb = j->super;
 	const struct log_sink *log = j->params.log;
 	const char *rule = journal_superblock_verify(sb, j->params.log_blocks, j->params.block_bytes);
-	uint32_t bits;
+	uint32_t incompat, ro_compat;
 
 	if (rule) {
 		log_print(log, LOG_ERROR, "journal: superblock: %s", rule);
 		return -EUCLEAN;
 	}
-	if (!journal_features_supported(sb, &bits)) {
-		log_print(log, LOG_ERROR, "journal: unknown features 0x%x", bits);
+	if (!journal_features_supported(sb, &incompat, &ro_compat)) {
+		log_print(log, LOG_ERROR, "journal: unknown features: incompat 0x%x, ro_compat 0x%x", incompat, ro_compat);
 		return -EOPNOTSUPP;
 	}
 	if (!journal_superblock_csum_ok(sb)) {
