@@ -30,4 +30,10 @@ int target_dir(struct target *t, const char *dir);
 int target_open(struct target *t, const char *place, uint64_t size_bytes, const char *options);
 int target_close(struct target *t);
 
+/*
+ * Touches and frees @bytes of memory. A virtual machine may give free memory back to its host; the next to touch it waits for
+ * the host, some tens of microseconds a page, and that is not to be measured of whoever comes first.
+ */
+void warm_memory(uint64_t bytes);
+
 #endif
