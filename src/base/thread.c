@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define THREAD_NAME_BYTES 16 /* the kernel's limit, with the NUL */
 
@@ -24,4 +25,11 @@ int thread_start(const char *name, void *(*func)(void *arg), void *arg, pthread_
 	short_name[sizeof(short_name) - 1] = '\0';
 	pthread_setname_np(*thread_out, short_name);
 	return 0;
+}
+
+unsigned thread_processors(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (unsigned)n : 1;
 }

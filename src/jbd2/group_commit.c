@@ -11,9 +11,11 @@
  *     (FAST_COMMIT_NS) commit alone. It is halved when the leader waited in vain, doubles when the number was reached, and
  *     is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes are not
  *     made to wait for each other.
+ * G4  Where each of the company has a processor and commits are that cheap, whoever is next spins for its turn.
  *
  * So nobody waits for a thread that only commits, and of those who wait each is woken once.
  */
+#include "base/thread.h"
 #include "jbd2/jbd2_private.h"
 
 #define DEFAULT_MAX_BATCH_US 15000u
@@ -76,6 +78,27 @@ static bool is_complete(const struct journal *j, const struct transaction *t)
 	return t->waiters >= j->batch_target || j->stop || journal_error(j);
 }
 
+/* G4: a commit shorter than going to sleep, of one of so few that each has a processor. */
+static bool is_worth_spinning(const struct journal *j, uint64_t now_ns)
+{
+	return j->commit_ns <= FAST_COMMIT_NS && company(j, now_ns) <= j->processors;
+}
+
+/* state_lock held, dropped meanwhile. Until nobody commits, or the turn has changed. */
+static void wait_turn(struct journal *j)
+{
+	uint64_t now_ns = journal_now_ns(), end_ns = now_ns + 2 * FAST_COMMIT_NS;
+
+	if (is_worth_spinning(j, now_ns)) {
+		mutex_unlock(&j->state_lock);
+		while (atomic_load_explicit(&j->commit_busy, memory_order_relaxed) && journal_now_ns() < end_ns)
+			cpu_relax();
+		mutex_lock(&j->state_lock);
+	}
+	if (j->commit_busy)
+		journal_wait_turn(j);
+}
+
 /* state_lock held, dropped meanwhile. G2: until @t may be committed by this thread, true, or somebody else has begun. */
 static bool lead(struct journal *j, const struct transaction *t)
 {
@@ -85,7 +108,7 @@ static bool lead(struct journal *j, const struct transaction *t)
 
 	while (journal_running(j) == t) {
 		if (j->commit_busy) {
-			journal_wait_turn(j);
+			wait_turn(j);
 			continue;
 		}
 		now_ns = journal_now_ns();

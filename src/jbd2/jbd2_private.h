@@ -160,9 +160,10 @@ struct journal {
 	uint32_t reserved_blocks;               /* [state_lock] of log_granted, held by journal_reserve() */
 	uint32_t barrier;                       /* [state_lock] journal_lock_updates() depth: no new transaction */
 	uint32_t room_waiters;                  /* [state_lock] threads that wait for log space */
-	bool commit_busy;                       /* [state_lock] some thread commits */
+	atomic_bool commit_busy;                /* some thread commits; changes under state_lock */
 	uint32_t turn_waiters;                  /* [state_lock] in journal_wait_turn() */
 	uint32_t batch_target;                  /* [state_lock] waiters that a commit hopes for: group_commit.c */
+	uint32_t processors;                    /* [const] that this program may use */
 	uint32_t since_probe;                   /* [state_lock] commits since it was looked at */
 	uint64_t fsynced_ns[JOURNAL_COMPANY_MAX]; /* [state_lock] when threads asked for a commit last; 0: never */
 	bool stop;                              /* [state_lock] the threads are to end */

@@ -121,6 +121,7 @@ static void log_init(struct journal *j)
 	j->next_tid = j->fc_pending ? j->fc_tid : be32_get(j->super->s_sequence) + 1;
 	j->commit_request = j->next_tid - 1;
 	j->batch_target = 1;
+	j->processors = thread_processors();
 	atomic_store(&j->committed_tid, j->next_tid - 1);
 	j->tail_tid = j->next_tid;
 	j->head = j->tail = j->first;
