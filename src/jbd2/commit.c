@@ -338,9 +338,9 @@ static void commit_transaction(struct journal *j, struct transaction *t)
 	mutex_lock(&j->state_lock);
 	if (!err)
 		transaction_is_durable(j, t, end);
+	j->commit_ns = (j->commit_ns * 3 + (journal_now_ns() - start_ns)) / 4;
 	mutex_unlock(&j->state_lock);
 	word_bit_unlock(&t->pending, TXN_PENDING, TXN_WAITERS);
-	j->commit_ns = (j->commit_ns * 3 + (journal_now_ns() - start_ns)) / 4;
 	transaction_refile(t);
 	run_callbacks(t);
 	mutex_lock(&j->state_lock);

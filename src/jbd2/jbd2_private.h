@@ -180,7 +180,7 @@ struct journal {
 	struct mutex list_lock;                 /* RANK_JOURNAL_LIST */
 	struct list_head checkpoint_list;       /* [list_lock] transactions with blocks not home yet, oldest first */
 
-	uint64_t commit_ns;                     /* [who commits] moving average of a commit's duration */
+	uint64_t commit_ns;                     /* [state_lock] moving average of a commit's duration */
 	struct log_writer *writer;              /* [who commits] */
 	struct buffer_head **gathered;          /* [checkpoint thread] */
 	pthread_t commit_thread, checkpoint_thread;
