@@ -477,6 +477,22 @@ static const char *compare(struct explorer *ex, const struct run *run, const str
 	return wrong;
 }
 
+/*
+ * e2fsck 1.47.0 drops the xattr block of a file whose truncate it completes; the kernel and uext4 keep it. So where its tree is
+ * another one the kernel decides, if it may be asked.
+ */
+static const char *compare_with_e2fsck(struct explorer *ex, const struct run *run, const struct cut *cut, const struct state *ours)
+{
+	const char *wrong;
+
+	atomic_fetch_add(&ex->totals->e2fsck, 1);
+	wrong = compare(ex, run, cut, ours, judge_replay_by_e2fsck, "e2fsck");
+	if (!wrong || !ex->options->kernel_every)
+		return wrong;
+	atomic_fetch_add(&ex->totals->kernel, 1);
+	return compare(ex, run, cut, ours, judge_replay_by_kernel, "the kernel");
+}
+
 static const char *judge(struct explorer *ex, const struct run *run, const struct cut *cut, uint64_t hash)
 {
 	const struct explorer_options *o = ex->options;
@@ -488,10 +504,8 @@ static const char *judge(struct explorer *ex, const struct run *run, const struc
 		wrong = fsck(ex);
 	if (!wrong)
 		wrong = oracle_check(run, cut->at, &tree);
-	if (!wrong && is_turn(hash, o->e2fsck_every)) {
-		atomic_fetch_add(&ex->totals->e2fsck, 1);
-		wrong = compare(ex, run, cut, &tree, judge_replay_by_e2fsck, "e2fsck");
-	}
+	if (!wrong && is_turn(hash, o->e2fsck_every))
+		wrong = compare_with_e2fsck(ex, run, cut, &tree);
 	if (!wrong && is_turn(hash, o->kernel_every)) {
 		atomic_fetch_add(&ex->totals->kernel, 1);
 		wrong = compare(ex, run, cut, &tree, judge_replay_by_kernel, "the kernel");
