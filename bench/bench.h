@@ -31,9 +31,9 @@ int target_open(struct target *t, const char *place, uint64_t size_bytes, const 
 int target_close(struct target *t);
 
 /*
- * Touches and frees @bytes of memory. A virtual machine may give free memory back to its host; the next to touch it waits for
- * the host, some tens of microseconds a page, and that is not to be measured of whoever comes first.
+ * Touches and frees memory for @data_bytes and for what else a test needs. A virtual machine may give free memory back to its
+ * host; the next to touch it waits for the host, up to 16 us a page, and that is not to be measured of whoever comes first.
  */
-void warm_memory(uint64_t bytes);
+void warm_memory(uint64_t data_bytes);
 
 #endif

@@ -19,7 +19,6 @@
 #define BLOCK_BYTES  4096u
 #define PIECE_BYTES  (1u << 20)
 #define IMAGE_BYTES (3ull << 30)
-#define WARM_BYTES  (512ull << 20)
 #define FILES_KEPT   256u /* older ones are removed, so that the place does not fill up */
 
 static double seconds = 3.0;
@@ -144,7 +143,7 @@ static int measure(struct target *target, bool streaming)
 	pthread_t thread;
 	int err;
 
-	warm_memory(WARM_BYTES + (streaming ? stream_bytes : 0));
+	warm_memory(streaming ? stream_bytes : 0);
 	begin = now();
 	if (streaming && pthread_create(&thread, NULL, stream_main, &stream))
 		return -EAGAIN;

@@ -20,7 +20,6 @@
 
 #define BLOCK_BYTES 4096u
 #define MAX_THREADS 64
-#define WARM_BYTES  (512ull << 20)
 
 static bool as_json;
 static unsigned threads = 1;
@@ -305,7 +304,7 @@ static int measure(struct target *target, const struct test *test)
 		if (pthread_create(&ids[i], NULL, thread_main, &jobs[i]))
 			return -EAGAIN;
 	}
-	warm_memory(WARM_BYTES + stream_bytes);
+	warm_memory(stream_bytes);
 	pthread_barrier_wait(&start_line);
 	busy = busy_seconds();
 	begin = now();

@@ -4,8 +4,11 @@
 
 #include "bench.h"
 
-void warm_memory(uint64_t bytes)
+#define OBJECTS_BYTES (512ull << 20)
+
+void warm_memory(uint64_t data_bytes)
 {
+	uint64_t bytes = OBJECTS_BYTES + data_bytes;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (p != MAP_FAILED)

@@ -2,6 +2,7 @@
 /* thread.c - threads of our own inside somebody else's program */
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +30,10 @@ int thread_start(const char *name, void *(*func)(void *arg), void *arg, pthread_
 
 unsigned thread_processors(void)
 {
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t allowed;
 
-	return n > 0 ? (unsigned)n : 1;
+	if (!sched_getaffinity(0, sizeof(allowed), &allowed))
+		return (unsigned)CPU_COUNT(&allowed);
+	return online > 0 ? (unsigned)online : 1;
 }

@@ -17,7 +17,7 @@
  */
 int thread_start(const char *name, void *(*func)(void *arg), void *arg, pthread_t *thread_out);
 
-/* Processors that are online; at least one. */
+/* Processors that the calling thread may run on; at least one. */
 unsigned thread_processors(void);
 
 /* Between two looks of a loop that waits for a few microseconds at most: some dozens of nanoseconds. */

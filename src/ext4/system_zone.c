@@ -2,7 +2,6 @@
 /* system_zone.c - blocks that no file may own: superblocks, descriptors, bitmaps, inode tables, the journal */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +32,60 @@ struct system_zone {
 	uint64_t static_blocks;
 };
 
+/* ---- the structures ---- */
+
+struct structure {
+	fsblk_t start;
+	uint64_t count;
+	enum zone_kind kind;
+	const char *name; /* as messages call it */
+	const struct ext4_group *group; /* NULL: of none */
+};
+
+struct each {
+	int (*emit)(void *arg, const struct structure *s);
+	void *arg;
+};
+
+static int each_of_group(const struct ext4_fs *fs, const struct ext4_group *g, const struct each *each)
+{
+	fsblk_t first = group_first_block(fs, g->group);
+	uint32_t base = min_of(group_base_blocks(fs, g->group), group_block_count(fs, g->group));
+	const struct structure structures[] = {
+		{ first, base, ZONE_STATIC, "superblock and descriptors", g },
+		{ g->block_bitmap, 1, ZONE_STATIC, "block bitmap", g },
+		{ g->inode_bitmap, 1, ZONE_STATIC, "inode bitmap", g },
+		{ g->inode_table, fs->inode_table_blocks, ZONE_STATIC, "inode table", g },
+	};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < ARRAY_SIZE(structures); i++)
+		err = each->emit(each->arg, &structures[i]);
+	return err;
+}
+
+static int each_of_journal(void *arg, fsblk_t blk, uint64_t count)
+{
+	const struct each *each = arg;
+
+	return each->emit(each->arg, &(struct structure){ blk, count, ZONE_OWNED, "journal", NULL });
+}
+
+static int each_structure(const struct ext4_fs *fs, struct each *each)
+{
+	int err = 0;
+
+	for (group_t group = 0; !err && group < fs->group_count; group++)
+		err = each_of_group(fs, &fs->groups[group], each);
+	if (!err)
+		err = journal_glue_each_run(fs, each_of_journal, each);
+	if (!err && fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_MMP))
+		err = each->emit(each->arg, &(struct structure){ le64_get(fs_super(fs)->s_mmp_block), 1, ZONE_OWNED, "MMP block", NULL });
+	return err;
+}
+
+/* ---- the zone ---- */
+
 static int zone_add(struct system_zone *zone, fsblk_t start, uint64_t count, enum zone_kind kind)
 {
 	struct zone_run *last = zone->count ? &zone->runs[zone->count - 1] : NULL;
@@ -56,24 +109,9 @@ static int zone_add(struct system_zone *zone, fsblk_t start, uint64_t count, enu
 	return 0;
 }
 
-static int zone_add_group(struct ext4_fs *fs, struct system_zone *zone, const struct ext4_group *g)
+static int zone_add_structure(void *arg, const struct structure *s)
 {
-	uint32_t base = group_base_blocks(fs, g->group);
-	int err;
-
-	err = zone_add(zone, group_first_block(fs, g->group), min_of(base, group_block_count(fs, g->group)), ZONE_STATIC);
-	if (!err)
-		err = zone_add(zone, g->block_bitmap, 1, ZONE_STATIC);
-	if (!err)
-		err = zone_add(zone, g->inode_bitmap, 1, ZONE_STATIC);
-	if (!err)
-		err = zone_add(zone, g->inode_table, fs->inode_table_blocks, ZONE_STATIC);
-	return err;
-}
-
-static int zone_add_owned(void *arg, fsblk_t blk, uint64_t count)
-{
-	return zone_add(arg, blk, count, ZONE_OWNED);
+	return zone_add(arg, s->start, s->count, s->kind);
 }
 
 static int compare_runs(const void *a, const void *b)
@@ -83,54 +121,34 @@ static int compare_runs(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* ---- the structures that claim one block, searched for once it is known that there are two ---- */
-
 struct claims {
 	fsblk_t blk;
 	unsigned count;
 	char names[128]; /* of the first two */
 };
 
-__attribute__((format(printf, 4, 5)))
-static void claim(struct claims *c, fsblk_t start, uint64_t count, const char *format, ...)
+static int claim(void *arg, const struct structure *s)
 {
-	size_t used = strlen(c->names);
-	va_list args;
+	struct claims *c = arg;
+	size_t used = strlen(c->names), room = sizeof(c->names) - used;
+	const char *and = c->count ? " and " : "";
 
-	if (c->blk < start || c->blk - start >= count || c->count == 2)
-		return;
-	if (c->count++)
-		used += (size_t)snprintf(c->names + used, sizeof(c->names) - used, " and ");
-	va_start(args, format);
-	vsnprintf(c->names + used, sizeof(c->names) - used, format, args);
-	va_end(args);
-}
-
-static void claim_group(const struct ext4_fs *fs, const struct ext4_group *g, struct claims *c)
-{
-	uint32_t base = min_of(group_base_blocks(fs, g->group), group_block_count(fs, g->group));
-
-	claim(c, group_first_block(fs, g->group), base, "the superblock or descriptors in group %u", g->group);
-	claim(c, g->block_bitmap, 1, "the block bitmap of group %u", g->group);
-	claim(c, g->inode_bitmap, 1, "the inode bitmap of group %u", g->group);
-	claim(c, g->inode_table, fs->inode_table_blocks, "the inode table of group %u", g->group);
-}
-
-static int claim_journal(void *arg, fsblk_t blk, uint64_t count)
-{
-	claim(arg, blk, count, "the journal");
+	if (c->blk < s->start || c->blk - s->start >= s->count || c->count == 2)
+		return 0;
+	c->count++;
+	if (s->group)
+		snprintf(c->names + used, room, "%sthe %s of group %u", and, s->name, s->group->group);
+	else
+		snprintf(c->names + used, room, "%sthe %s", and, s->name);
 	return 0;
 }
 
+/* Whose it is, is searched for only now. */
 static int overlap_error(struct ext4_fs *fs, fsblk_t blk)
 {
 	struct claims c = { .blk = blk };
 
-	for (group_t group = 0; group < fs->group_count; group++)
-		claim_group(fs, &fs->groups[group], &c);
-	journal_glue_each_run(fs, claim_journal, &c);
-	if (fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_MMP))
-		claim(&c, le64_get(fs_super(fs)->s_mmp_block), 1, "the MMP block");
+	each_structure(fs, &(struct each){ claim, &c });
 	return FS_ERROR(fs, -EUCLEAN, "block %" PRIu64 " is claimed twice: by %s", blk, c.names);
 }
 
@@ -159,17 +177,12 @@ static int zone_finish(struct ext4_fs *fs, struct system_zone *zone)
 int system_zone_build(struct ext4_fs *fs)
 {
 	struct system_zone *zone = calloc(1, sizeof(*zone));
-	int err = 0;
+	int err;
 
 	if (!zone)
 		return -ENOMEM;
 	fs->priv->zone = zone;
-	for (group_t group = 0; !err && group < fs->group_count; group++)
-		err = zone_add_group(fs, zone, &fs->groups[group]);
-	if (!err)
-		err = journal_glue_each_run(fs, zone_add_owned, zone);
-	if (!err && fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_MMP))
-		err = zone_add(zone, le64_get(fs_super(fs)->s_mmp_block), 1, ZONE_OWNED);
+	err = each_structure(fs, &(struct each){ zone_add_structure, zone });
 	return err ? err : zone_finish(fs, zone);
 }
 

@@ -109,6 +109,8 @@ void state_free(struct state *s);
 const struct state_node *state_find(const struct state *s, const char *path);
 /* True if both hold the same names with the same attributes; file sizes and bytes are not looked at. */
 bool state_same_names(const struct state *a, const struct state *b);
+/* Gives regular files without xattrs those they have in @from. False: there were none. */
+bool state_restore_xattrs(struct state *s, const struct state *from);
 /* Also sizes and bytes; @why says what differs. */
 bool state_same(const struct state *a, const struct state *b, char *why, size_t why_bytes);
 

@@ -455,9 +455,19 @@ static bool is_turn(uint64_t hash, unsigned every)
 	return every && hash % every == 0;
 }
 
-/* Somebody else recovers a copy of the crash state; the tree must be ours. */
+struct judge {
+	const char *name;
+	const char *(*replay)(const struct image *image);
+	bool drops_xattrs;
+};
+
+/* e2fsck 1.47.0 drops the xattr block of a file whose truncate it completes; the kernel keeps it. */
+static const struct judge by_e2fsck = { "e2fsck", judge_replay_by_e2fsck, true };
+static const struct judge by_kernel = { "the kernel", judge_replay_by_kernel, false };
+
+/* Somebody else recovers a copy of the crash state; the tree must be ours. *forgiven_out: but for xattrs that he drops. */
 static const char *compare(struct explorer *ex, const struct run *run, const struct cut *cut, const struct state *ours,
-			   const char *(*replay)(const struct image *image), const char *who)
+			   const struct judge *judge, bool *forgiven_out)
 {
 	static char text[256];
 	struct state theirs = { 0 };
@@ -465,11 +475,12 @@ static const char *compare(struct explorer *ex, const struct run *run, const str
 	char why[160];
 
 	make_state(ex, run, cut);
-	wrong = replay(&ex->image);
+	wrong = judge->replay(&ex->image);
 	if (!wrong)
 		wrong = recover(&ex->image, &theirs);
+	*forgiven_out = !wrong && judge->drops_xattrs && state_restore_xattrs(&theirs, ours);
 	if (!wrong && !state_same(ours, &theirs, why, sizeof(why))) {
-		snprintf(text, sizeof(text), "%s recovers it otherwise: %s", who, why);
+		snprintf(text, sizeof(text), "%s recovers it otherwise: %s", judge->name, why);
 		wrong = text;
 	}
 	state_free(&theirs);
@@ -477,25 +488,10 @@ static const char *compare(struct explorer *ex, const struct run *run, const str
 	return wrong;
 }
 
-/*
- * e2fsck 1.47.0 drops the xattr block of a file whose truncate it completes; the kernel and uext4 keep it. So where its tree is
- * another one the kernel decides, if it may be asked.
- */
-static const char *compare_with_e2fsck(struct explorer *ex, const struct run *run, const struct cut *cut, const struct state *ours)
-{
-	const char *wrong;
-
-	atomic_fetch_add(&ex->totals->e2fsck, 1);
-	wrong = compare(ex, run, cut, ours, judge_replay_by_e2fsck, "e2fsck");
-	if (!wrong || !ex->options->kernel_every)
-		return wrong;
-	atomic_fetch_add(&ex->totals->kernel, 1);
-	return compare(ex, run, cut, ours, judge_replay_by_kernel, "the kernel");
-}
-
 static const char *judge(struct explorer *ex, const struct run *run, const struct cut *cut, uint64_t hash)
 {
 	const struct explorer_options *o = ex->options;
+	bool forgiven = false;
 	struct state tree;
 	const char *wrong;
 
@@ -504,11 +500,14 @@ static const char *judge(struct explorer *ex, const struct run *run, const struc
 		wrong = fsck(ex);
 	if (!wrong)
 		wrong = oracle_check(run, cut->at, &tree);
-	if (!wrong && is_turn(hash, o->e2fsck_every))
-		wrong = compare_with_e2fsck(ex, run, cut, &tree);
-	if (!wrong && is_turn(hash, o->kernel_every)) {
+	if (!wrong && is_turn(hash, o->e2fsck_every)) {
+		atomic_fetch_add(&ex->totals->e2fsck, 1);
+		wrong = compare(ex, run, cut, &tree, &by_e2fsck, &forgiven);
+	}
+	/* What e2fsck was forgiven, the kernel is asked for. */
+	if (!wrong && (is_turn(hash, o->kernel_every) || (forgiven && o->kernel_every))) {
 		atomic_fetch_add(&ex->totals->kernel, 1);
-		wrong = compare(ex, run, cut, &tree, judge_replay_by_kernel, "the kernel");
+		wrong = compare(ex, run, cut, &tree, &by_kernel, &forgiven);
 	}
 	state_free(&tree);
 	return wrong;

@@ -184,6 +184,21 @@ bool state_same_names(const struct state *a, const struct state *b)
 	return true;
 }
 
+bool state_restore_xattrs(struct state *s, const struct state *from)
+{
+	bool restored = false;
+
+	for (size_t i = 0; i < s->count; i++) {
+		const struct state_node *other = state_find(from, s->nodes[i].path);
+
+		if (!S_ISREG(s->nodes[i].mode) || s->nodes[i].extra || !other || !S_ISREG(other->mode) || !other->extra)
+			continue;
+		s->nodes[i].extra = strdup(other->extra);
+		restored = true;
+	}
+	return restored;
+}
+
 bool state_same(const struct state *a, const struct state *b, char *why, size_t why_bytes)
 {
 	if (!state_same_names(a, b)) {
