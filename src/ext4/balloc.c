@@ -118,12 +118,11 @@ void balloc_exit(struct ext4_fs *fs)
 	fs->balloc = NULL;
 }
 
-int balloc_reserve(struct ext4_fs *fs, uint64_t blks, bool root)
+int balloc_reserve(struct ext4_fs *fs, uint64_t blks, unsigned flags)
 {
 	if (!blks)
 		return 0;
-	return block_counter_claim(&fs->balloc->counter, blks, BLOCK_CLAIM_ALL | (root ? BLOCK_CLAIM_ROOT : 0)) ? 0 :
-	       -ENOSPC;
+	return block_counter_claim(&fs->balloc->counter, blks, balloc_claim_flags(flags | BALLOC_EXACT_LEN)) ? 0 : -ENOSPC;
 }
 
 void balloc_unreserve(struct ext4_fs *fs, uint64_t blks)

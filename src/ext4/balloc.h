@@ -16,7 +16,7 @@ void balloc_exit(struct ext4_fs *fs);
 #define BALLOC_ROOT       0x08u  /* may use the blocks reserved for root */
 #define BALLOC_EXACT_LEN  0x10u  /* all or -ENOSPC */
 #define BALLOC_NO_PREALLOC 0x20u /* small one-off file or known size */
-#define BALLOC_SPARE      0x40u  /* may use the few blocks kept for what may not fail: splits of unwritten extents at I/O completion */
+#define BALLOC_SPARE      0x40u  /* may use the few blocks kept for what may not fail: splits of unwritten extents */
 
 struct balloc_request {
 	struct inode *inode;
@@ -70,8 +70,11 @@ int balloc_should_retry(struct ext4_fs *fs, int *retries);
 /* Waits for what committed transactions freed to be back, and for discards. At unmount, after the last commit. */
 void balloc_drain(struct ext4_fs *fs);
 
-/* Delayed allocation: promise @blks blocks (data plus worst-case metadata are the caller's sum). -ENOSPC. */
-int balloc_reserve(struct ext4_fs *fs, uint64_t blks, bool root);
+/*
+ * Delayed allocation: promise @blks blocks (data plus worst-case metadata are the caller's sum). @flags: BALLOC_ROOT, BALLOC_SPARE,
+ * as of an allocation. -ENOSPC.
+ */
+int balloc_reserve(struct ext4_fs *fs, uint64_t blks, unsigned flags);
 void balloc_unreserve(struct ext4_fs *fs, uint64_t blks);
 
 /* Free blocks less reservations, not below 0. */

@@ -361,12 +361,6 @@ static int alloc_claimed(struct handle *h, const struct balloc_request *req, uin
 	return 0;
 }
 
-static unsigned claim_flags(unsigned flags)
-{
-	return (flags & BALLOC_ROOT ? BLOCK_CLAIM_ROOT : 0) | (flags & BALLOC_SPARE ? BLOCK_CLAIM_SPARE : 0) |
-	       (flags & BALLOC_EXACT_LEN ? BLOCK_CLAIM_ALL : 0);
-}
-
 int balloc_alloc(struct handle *h, const struct balloc_request *req, fsblk_t *blk_out, uint32_t *len_out)
 {
 	struct block_counter *counter = &req->inode->fs->balloc->counter;
@@ -376,7 +370,7 @@ int balloc_alloc(struct handle *h, const struct balloc_request *req, fsblk_t *bl
 
 	UEXT4_ASSERT(req->len > 0);
 	if (!(req->flags & BALLOC_RESERVED)) {
-		claimed = block_counter_claim(counter, want, claim_flags(req->flags));
+		claimed = block_counter_claim(counter, want, balloc_claim_flags(req->flags));
 		if (!claimed)
 			return -ENOSPC;
 		want = (uint32_t)claimed;

@@ -75,9 +75,10 @@ uint32_t group_index_largest(const struct group_index *ix);
 
 /*
  * Each block that may still be claimed is a token. Tokens lie in the shards of the threads, in the centre, and in two
- * pools: a small one for splits of unwritten extents, which come too late to fail, and s_r_blocks_count for root. A claim takes tokens from its own shard; only
- * an empty shard goes to the centre, and only an empty centre takes the lock, calls every shard's tokens in and
- * decides exactly. So nothing is shared far from a full disk, and a claim fails only if the tokens are not there.
+ * pools: a small one for splits of unwritten extents, whose data has its blocks and was promised room, and s_r_blocks_count
+ * for root. A claim takes tokens from its own shard; only an empty shard goes to the centre, and only an empty centre takes the
+ * lock, calls every shard's tokens in and decides exactly. So nothing is shared far from a full disk, and a claim fails only
+ * if the tokens are not there.
  */
 #define BLOCK_COUNTER_BATCH 256
 
@@ -104,6 +105,12 @@ void block_counter_give(struct block_counter *c, uint64_t blks);
 /* Blocks are lost (their group is corrupt). */
 void block_counter_withdraw(struct block_counter *c, uint64_t blks);
 int64_t block_counter_sum(const struct block_counter *c); /* the pools too */
+
+static inline unsigned balloc_claim_flags(unsigned balloc_flags)
+{
+	return (balloc_flags & BALLOC_ROOT ? BLOCK_CLAIM_ROOT : 0) | (balloc_flags & BALLOC_SPARE ? BLOCK_CLAIM_SPARE : 0) |
+	       (balloc_flags & BALLOC_EXACT_LEN ? BLOCK_CLAIM_ALL : 0);
+}
 
 /* ---- allocator of one file system ---- */
 

@@ -37,6 +37,12 @@ static uint64_t dirty_blks(struct inode *inode)
 		atomic_load_explicit(&m->writeback_bytes, memory_order_relaxed)) >> inode->fs->block_bits;
 }
 
+/* Data that has its blocks already was promised room on a full disk too: what its tree needs is there to be spared for it. */
+static unsigned reserve_flags(uint32_t data_blks, bool root)
+{
+	return (root ? BALLOC_ROOT : 0) | (data_blks ? 0 : BALLOC_SPARE);
+}
+
 int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t more_dirty_blks, bool root)
 {
 	uint64_t target = meta_for(inode, dirty_blks(inode) + more_dirty_blks), had, meta;
@@ -47,7 +53,7 @@ int file_reserve(struct inode *inode, uint32_t data_blks, uint32_t more_dirty_bl
 	meta = had < target ? target - had : 0; /* only completions race, and they leave what begun_blks needs */
 	if (!data_blks && !meta)
 		return 0;
-	err = balloc_reserve(inode->fs, data_blks + meta, root);
+	err = balloc_reserve(inode->fs, data_blks + meta, reserve_flags(data_blks, root));
 	if (err)
 		return err;
 	mutex_lock(&inode->es.lock);

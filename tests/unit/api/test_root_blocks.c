@@ -277,6 +277,70 @@ static void freed_blocks_fill_them_up_again(void **state)
 	assert_int_equal(uext4_close(file), 0);
 }
 
+/* ---- preallocated space is there on a full disk ---- */
+
+#define PREALLOCATED (4 << 20)
+
+/* Every second block, each an extent of its own; then the rest. */
+static void write_preallocated(struct uext4_file *file, char *block)
+{
+	for (off_t begin = 0; begin < 8192; begin += 4096) {
+		for (off_t pos = begin; pos < PREALLOCATED; pos += 8192)
+			assert_int_equal(uext4_pwrite(file, block, 4096, pos), 4096);
+		assert_int_equal(uext4_fsync(file), 0);
+	}
+}
+
+static void check_preallocated(const char *block)
+{
+	struct uext4_file *file;
+	char seen[4096];
+
+	image_reopen(&img);
+	assert_int_equal(uext4_open(img.fs, NULL, "/pre", O_RDONLY, 0, &file), 0);
+	for (off_t pos = 0; pos < PREALLOCATED; pos += 4096) {
+		assert_int_equal(uext4_pread(file, seen, 4096, pos), 4096);
+		assert_memory_equal(seen, block, 4096);
+	}
+	assert_int_equal(uext4_close(file), 0);
+}
+
+static void preallocated(const char *options, bool root_is_full_too)
+{
+	struct uext4_file *file, *others, *of_root = NULL;
+	char block[4096];
+
+	memset(block, 'P', sizeof(block));
+	open_for_all(options, true);
+	file = open_as(&user, "/pre");
+	assert_int_equal(uext4_fallocate(file, 0, 0, PREALLOCATED), 0);
+	others = fill_as_user();
+	if (root_is_full_too) {
+		of_root = open_as(NULL, "/root");
+		fill(of_root);
+		assert_int_equal(uext4_close(of_root), 0);
+	}
+	write_preallocated(file, block);
+	assert_int_equal(uext4_close(file), 0);
+	assert_int_equal(uext4_close(others), 0);
+	check_preallocated(block);
+}
+
+static void preallocated_space_is_written_on_a_full_disk(void **state)
+{
+	preallocated(NULL, false);
+}
+
+static void preallocated_space_is_written_when_root_has_nothing(void **state)
+{
+	preallocated(NULL, true);
+}
+
+static void preallocated_space_is_written_without_delay(void **state)
+{
+	preallocated("nodelalloc", true);
+}
+
 int main(void)
 {
 #define ON_IMAGE(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -295,6 +359,9 @@ int main(void)
 		ON_ITS_OWN(owners_of_the_options_stand_for_the_writer),
 		ON_IMAGE(preallocation_of_nodes_says_it),
 		ON_IMAGE(freed_blocks_fill_them_up_again),
+		ON_ITS_OWN(preallocated_space_is_written_on_a_full_disk),
+		ON_ITS_OWN(preallocated_space_is_written_when_root_has_nothing),
+		ON_ITS_OWN(preallocated_space_is_written_without_delay),
 	};
 
 	if (image_tools_missing())

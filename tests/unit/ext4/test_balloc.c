@@ -165,7 +165,7 @@ static void blocks_freed_are_not_given_before_the_commit(void **state)
 	for (i = 0; i < 10; i++)
 		free_one(env->root, r.run[i].blk, r.run[i].len);
 	assert_int_equal(alloc_one(env->root, 0, 1, BALLOC_ROOT | BALLOC_SPARE, &blk, &got), -ENOSPC);
-	assert_int_equal(balloc_reserve(env->fs, 1, true), -ENOSPC);
+	assert_int_equal(balloc_reserve(env->fs, 1, BALLOC_ROOT), -ENOSPC);
 	assert_int_equal(balloc_should_retry(env->fs, &retries), 1);
 	for (i = 0; i < 10; i++) {
 		assert_int_equal(alloc_one(env->root, r.run[i].blk, r.run[i].len,
@@ -250,11 +250,11 @@ static void reservations_are_exact(void **state)
 	runs_init(&r);
 	for (;;) {
 		n = 1 + (uint64_t)rand_r(&seed) % 50;
-		if (balloc_reserve(env->fs, n, false))
+		if (balloc_reserve(env->fs, n, 0))
 			break;
 		promised += n;
 	}
-	while (!balloc_reserve(env->fs, 1, false))
+	while (!balloc_reserve(env->fs, 1, 0))
 		promised++;
 	assert_int_equal(alloc_one(env->root, 0, 1, BALLOC_NO_PREALLOC, &blk, &got), -ENOSPC);
 	while (promised) {
@@ -263,7 +263,7 @@ static void reservations_are_exact(void **state)
 		runs_add(&r, blk, got);
 		promised -= got;
 	}
-	assert_int_equal(balloc_reserve(env->fs, 1, false), -ENOSPC);
+	assert_int_equal(balloc_reserve(env->fs, 1, 0), -ENOSPC);
 	give_all(env->root, &r);
 	settle(env->fs);
 	mount_env_destroy(env);
