@@ -33,6 +33,7 @@ struct job {
 	_Alignas(128) struct target *target;
 	unsigned index;          /* of the thread */
 	uint64_t done;           /* operations */
+	double end;              /* when the last of them was done, as now() */
 	int err;
 	void *file;
 	char *buf;
@@ -44,7 +45,7 @@ struct test {
 	int (*prepare)(struct job *job);
 	void (*run)(struct job *job);
 	void (*finish)(struct job *job);
-	bool timed;              /* runs until time_is_up; the others do a fixed amount */
+	bool timed;              /* runs until time_is_up, or has no more to do; the others do a fixed amount */
 };
 
 static pthread_barrier_t start_line;
@@ -158,6 +159,15 @@ static void remove_renamed(struct job *job)
 
 /* ---- data: as many as fit the time, each thread on its own file ---- */
 
+static bool whole(struct job *job, ssize_t moved, size_t len)
+{
+	if (moved < 0)
+		job->err = (int)moved;
+	else if ((size_t)moved != len)
+		job->err = -EIO;
+	return !job->err;
+}
+
 static int open_own_file(struct job *job)
 {
 	char name[64];
@@ -176,8 +186,8 @@ static int with_full_file(struct job *job)
 	int err = open_own_file(job);
 
 	for (uint64_t pos = 0; !err && pos < file_bytes; pos += 1u << 20)
-		if (job->target->pwrite(job->file, job->buf, 1u << 20, (off_t)pos) != 1 << 20)
-			err = -EIO;
+		if (!whole(job, job->target->pwrite(job->file, job->buf, 1u << 20, (off_t)pos), 1u << 20))
+			err = job->err;
 	return err ? err : job->target->fsync(job->file);
 }
 
@@ -188,6 +198,16 @@ static void close_own_file(struct job *job)
 	free(job->buf);
 }
 
+/* What grew for as long as there was time is not left for the next test. */
+static void remove_own_file(struct job *job)
+{
+	char name[64];
+
+	close_own_file(job);
+	snprintf(name, sizeof(name), "data%u", job->index);
+	job->target->unlink(job->target, name);
+}
+
 static off_t random_block(struct job *job)
 {
 	return (off_t)(next_random(job) % (file_bytes / BLOCK_BYTES) * BLOCK_BYTES);
@@ -196,23 +216,50 @@ static off_t random_block(struct job *job)
 static void run_overwrite(struct job *job)
 {
 	for (; !time_is_up && !job->err; job->done++)
-		if (job->target->pwrite(job->file, job->buf, BLOCK_BYTES, random_block(job)) != BLOCK_BYTES)
-			job->err = -EIO;
+		(void)whole(job, job->target->pwrite(job->file, job->buf, BLOCK_BYTES, random_block(job)), BLOCK_BYTES);
 }
 
 static void run_read(struct job *job)
 {
 	for (; !time_is_up && !job->err; job->done++)
-		if (job->target->pread(job->file, job->buf, BLOCK_BYTES, random_block(job)) != BLOCK_BYTES)
-			job->err = -EIO;
+		(void)whole(job, job->target->pread(job->file, job->buf, BLOCK_BYTES, random_block(job)), BLOCK_BYTES);
+}
+
+/* Where the @i th of 2^@bits goes, each somewhere else, without an order that can be seen. */
+static uint64_t shuffled(uint64_t i, unsigned bits)
+{
+	uint64_t mask = (1ull << bits) - 1;
+
+	for (unsigned round = 0; round < 3; round++) {
+		i = (i * 0x9e3779b97f4a7c15ull + round) & mask;
+		i ^= i >> (bits / 2 + 1);
+	}
+	return i;
+}
+
+/* Each block once at most: read again, it would come from a cache. */
+static void run_randread(struct job *job)
+{
+	uint64_t blocks = file_bytes / BLOCK_BYTES;
+	unsigned bits = 2;
+
+	while (1ull << bits < blocks)
+		bits++;
+	for (uint64_t i = 0; i < 1ull << bits && !time_is_up && !job->err; i++) {
+		uint64_t block = shuffled(i, bits);
+
+		if (block >= blocks)
+			continue;
+		(void)whole(job, job->target->pread(job->file, job->buf, BLOCK_BYTES, (off_t)(block * BLOCK_BYTES)), BLOCK_BYTES);
+		job->done++;
+	}
 }
 
 /* 1 MiB pieces to the end of stream_bytes and fsync; one operation is 1 MiB. */
 static void run_seqwrite(struct job *job)
 {
 	for (uint64_t pos = 0; pos < stream_bytes && !job->err; pos += 1u << 20, job->done++)
-		if (job->target->pwrite(job->file, job->buf, 1u << 20, (off_t)pos) != 1 << 20)
-			job->err = -EIO;
+		(void)whole(job, job->target->pwrite(job->file, job->buf, 1u << 20, (off_t)pos), 1u << 20);
 	if (!job->err)
 		job->err = job->target->fsync(job->file);
 }
@@ -220,8 +267,7 @@ static void run_seqwrite(struct job *job)
 static void run_seqread(struct job *job)
 {
 	for (uint64_t pos = 0; pos < stream_bytes && !job->err; pos += 1u << 20, job->done++)
-		if (job->target->pread(job->file, job->buf, 1u << 20, (off_t)pos) != 1 << 20)
-			job->err = -EIO;
+		(void)whole(job, job->target->pread(job->file, job->buf, 1u << 20, (off_t)pos), 1u << 20);
 }
 
 static void run_append_fsync(struct job *job)
@@ -229,9 +275,7 @@ static void run_append_fsync(struct job *job)
 	uint64_t pos = 0;
 
 	for (; !time_is_up && !job->err; job->done++, pos += BLOCK_BYTES) {
-		if (job->target->pwrite(job->file, job->buf, BLOCK_BYTES, (off_t)pos) != BLOCK_BYTES)
-			job->err = -EIO;
-		else
+		if (whole(job, job->target->pwrite(job->file, job->buf, BLOCK_BYTES, (off_t)pos), BLOCK_BYTES))
 			job->err = job->target->fsync(job->file);
 	}
 }
@@ -252,10 +296,10 @@ static const struct test tests[] = {
 	{ "create-unlink", with_files, run_unlink, NULL, false },   { "rename", with_files, run_rename, remove_renamed, false },
 	{ "mkdir", own_directory, run_mkdir, NULL, false },         { "cleanup", NULL, remove_files, NULL, false },
 	{ "overwrite", with_full_file, run_overwrite, close_own_file, true },
-	{ "read", with_full_file, run_read, close_own_file, true }, { "randread", open_own_file, run_read, close_own_file, true },
+	{ "read", with_full_file, run_read, close_own_file, true }, { "randread", open_own_file, run_randread, close_own_file, true },
 	{ "seqwrite", open_own_file, run_seqwrite, close_own_file, false },
 	{ "seqread", open_own_file, run_seqread, close_own_file, false },
-	{ "append-fsync", open_own_file, run_append_fsync, close_own_file, true }, { "null", can_null, run_null, NULL, true },
+	{ "append-fsync", open_own_file, run_append_fsync, remove_own_file, true }, { "null", can_null, run_null, NULL, true },
 };
 
 static const struct test *current_test;
@@ -269,6 +313,7 @@ static void *thread_main(void *arg)
 	pthread_barrier_wait(&start_line);
 	if (!job->err)
 		current_test->run(job);
+	job->end = now();
 	return NULL;
 }
 
@@ -292,7 +337,7 @@ static int measure(struct target *target, const struct test *test)
 {
 	struct job jobs[MAX_THREADS] = { 0 };
 	pthread_t ids[MAX_THREADS];
-	double begin, busy, took;
+	double begin, busy, took = 0;
 	uint64_t done = 0;
 	int err = 0;
 
@@ -313,10 +358,10 @@ static int measure(struct target *target, const struct test *test)
 	time_is_up = true;
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
-	took = now() - begin;
 	busy = busy_seconds() - busy;
 	for (unsigned i = 0; i < threads; i++) {
 		done += jobs[i].done;
+		took = jobs[i].end - begin > took ? jobs[i].end - begin : took;
 		err = err ? err : jobs[i].err;
 		if (test->finish)
 			test->finish(&jobs[i]);

@@ -114,9 +114,9 @@ struct uext4_statfs {
 /**
  * uext4_has_root_blocks() - is @cred one of those that the superblock keeps blocks for (mkfs -m)?
  * Root, the user resuid, and members of the group resgid if that is not 0 (mount options, or the superblock's). Everybody else is
- * told -ENOSPC while these blocks are still free. Files opened by path know it of who opened them, and where permissions are not
- * checked all have the right; writes to nodes are told with UEXT4_WRITE_ROOT_BLOCKS. Whether permissions are checked is not
- * asked here. Cheap, takes no lock.
+ * told -ENOSPC while these blocks are still free: by whatever takes a cred, as it needs blocks for directories, symbolic links,
+ * extended attributes; by the files that he opens by path; by writes to nodes, which are told with UEXT4_WRITE_ROOT_BLOCKS.
+ * Whether permissions are checked does not matter, neither here nor there. Cheap, takes no lock.
  */
 UEXT4_API bool uext4_has_root_blocks(const struct uext4_fs *fs, const struct uext4_cred *cred);
 

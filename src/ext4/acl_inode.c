@@ -102,12 +102,12 @@ static int acl_apply(struct handle *h, struct inode *inode, enum acl_type type, 
 	return inode_write(h, inode);
 }
 
-static int acl_set_once(struct inode *inode, enum acl_type type, const struct acl *acl)
+static int acl_set_once(struct inode *inode, enum acl_type type, const struct acl *acl, bool root_blocks)
 {
 	struct handle h;
 	int err, stop_err;
 
-	err = fs_handle_start(inode->fs, XATTR_CREDITS, XATTR_REVOKES, &h);
+	err = fs_handle_start_for(inode->fs, root_blocks, XATTR_CREDITS, XATTR_REVOKES, &h);
 	if (err)
 		return err;
 	err = acl_apply(&h, inode, type, acl);
@@ -115,7 +115,7 @@ static int acl_set_once(struct inode *inode, enum acl_type type, const struct ac
 	return err ? err : stop_err;
 }
 
-int acl_set_xattr(struct inode *inode, enum acl_type type, const void *value, size_t len_bytes)
+int acl_set_xattr(struct inode *inode, enum acl_type type, const void *value, size_t len_bytes, bool root_blocks)
 {
 	struct acl *acl = NULL;
 	int err, retries = 0;
@@ -131,7 +131,7 @@ int acl_set_xattr(struct inode *inode, enum acl_type type, const void *value, si
 		err = acl ? -EACCES : 0;
 	} else {
 		do {
-			err = acl_set_once(inode, type, acl);
+			err = acl_set_once(inode, type, acl, root_blocks);
 		} while (err == -ENOSPC && balloc_should_retry(inode->fs, &retries) > 0);
 	}
 	free(acl);

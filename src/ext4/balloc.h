@@ -18,6 +18,12 @@ void balloc_exit(struct ext4_fs *fs);
 #define BALLOC_NO_PREALLOC 0x20u /* small one-off file or known size */
 #define BALLOC_SPARE      0x40u  /* may use the few blocks kept for what may not fail: splits of unwritten extents */
 
+/* BALLOC_ROOT where the one that @h works for has that right. */
+static inline unsigned balloc_rights(const struct handle *h)
+{
+	return h->limited ? 0 : BALLOC_ROOT;
+}
+
 struct balloc_request {
 	struct inode *inode;
 	lblk_t lblk;         /* where in the file, for locality and alignment */

@@ -50,16 +50,16 @@ static int begin_drop(struct inode *inode, uint64_t pos, uint64_t end)
 /* One run; *len_out: blocks from @lblk on that have blocks now. */
 static int allocate_run(struct inode *inode, int mode, lblk_t lblk, uint32_t len, uint32_t *len_out)
 {
-	unsigned flags = MAP_CREATE | MAP_UNWRITTEN | (mode & FILE_FALLOC_ROOT_BLOCKS ? MAP_ROOT : 0);
+	bool root = mode & FILE_FALLOC_ROOT_BLOCKS;
 	int retries = 0, err, stop_err;
 	struct map_result r;
 	struct handle h;
 
 	do {
-		err = fs_handle_start(inode->fs, map_credits(inode, len), 0, &h);
+		err = fs_handle_start_for(inode->fs, root, map_credits(inode, len), 0, &h);
 		if (err)
 			return err;
-		err = map_blocks(&h, inode, lblk, min_of(len, EXT4_EXT_UNWRITTEN_MAX), flags, &r);
+		err = map_blocks(&h, inode, lblk, min_of(len, EXT4_EXT_UNWRITTEN_MAX), MAP_CREATE | MAP_UNWRITTEN, &r);
 		stop_err = journal_stop(&h);
 		if (!err)
 			err = stop_err;

@@ -105,15 +105,14 @@ static int delay_hole(struct inode *inode, lblk_t lblk, uint32_t len, bool root,
 /* nodelalloc: allocates at once, unwritten, so that no stale block shows. */
 static int allocate_hole(struct inode *inode, lblk_t lblk, uint32_t len, bool root, struct map_result *r)
 {
-	unsigned flags = MAP_CREATE | MAP_UNWRITTEN | (root ? MAP_ROOT : 0);
 	int retries = 0, err, stop_err;
 	struct handle h;
 
 	do {
-		err = fs_handle_start(inode->fs, map_credits(inode, len), 0, &h);
+		err = fs_handle_start_for(inode->fs, root, map_credits(inode, len), 0, &h);
 		if (err)
 			return err;
-		err = map_blocks(&h, inode, lblk, len, flags, r);
+		err = map_blocks(&h, inode, lblk, len, MAP_CREATE | MAP_UNWRITTEN, r);
 		stop_err = journal_stop(&h);
 		if (!err)
 			err = stop_err;

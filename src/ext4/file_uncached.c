@@ -87,7 +87,6 @@ static int drop_folios(struct mapping *m, uint64_t pos, uint64_t end)
 /* Where the blocks from @lblk on are, allocated if they were a hole. */
 static int map_for_write(struct inode *inode, lblk_t lblk, uint32_t len, bool root, struct map_result *r)
 {
-	unsigned flags = MAP_CREATE | MAP_UNWRITTEN | (root ? MAP_ROOT : 0);
 	struct handle h;
 	int err, stop_err;
 
@@ -95,10 +94,10 @@ static int map_for_write(struct inode *inode, lblk_t lblk, uint32_t len, bool ro
 	if (err || r->status != ES_HOLE)
 		return err;
 	len = min_of(len, r->len);
-	err = fs_handle_start(inode->fs, map_credits(inode, len), 0, &h);
+	err = fs_handle_start_for(inode->fs, root, map_credits(inode, len), 0, &h);
 	if (err)
 		return err;
-	err = map_blocks(&h, inode, lblk, len, flags, r);
+	err = map_blocks(&h, inode, lblk, len, MAP_CREATE | MAP_UNWRITTEN, r);
 	stop_err = journal_stop(&h);
 	return err ? err : stop_err;
 }

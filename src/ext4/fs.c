@@ -31,3 +31,12 @@ int fs_handle_start(struct ext4_fs *fs, uint32_t credits, uint32_t revokes, stru
 		return -EROFS;
 	return journal_start(fs->journal, credits, revokes, h);
 }
+
+int fs_handle_start_for(struct ext4_fs *fs, bool root_blocks, uint32_t credits, uint32_t revokes, struct handle *h)
+{
+	int err = fs_handle_start(fs, credits, revokes, h);
+
+	if (!err)
+		h->limited = !root_blocks;
+	return err;
+}

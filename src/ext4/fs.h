@@ -210,6 +210,12 @@ bool fs_data_blocks_valid(const struct ext4_fs *fs, fsblk_t blk, uint64_t count)
 /* journal_start(fs->journal) after checking read_only and shutdown: -EROFS, -EIO (the errors of journal_start() too). */
 int fs_handle_start(struct ext4_fs *fs, uint32_t credits, uint32_t revokes, struct handle *h);
 
+/*
+ * The same for a caller who has the right to the blocks kept for root or not: what such a handle allocates without a reservation
+ * is -ENOSPC to others while only these are free. What fs_handle_start() starts is the file system's own work and may have them.
+ */
+int fs_handle_start_for(struct ext4_fs *fs, bool root_blocks, uint32_t credits, uint32_t revokes, struct handle *h);
+
 /* Current time as the file system stamps it (coarse clock is fine). */
 struct timespec fs_now(const struct ext4_fs *fs);
 

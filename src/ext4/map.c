@@ -193,14 +193,14 @@ static bool take_reserved_meta(struct inode *inode)
 int map_tree_block_alloc(struct handle *h, struct inode *inode, fsblk_t goal, struct buffer_head **bh_out)
 {
 	struct balloc_request req = { .inode = inode, .goal = goal ? goal : balloc_inode_goal(inode), .len = 1,
-				      .flags = BALLOC_METADATA | BALLOC_ROOT };
+				      .flags = BALLOC_METADATA | balloc_rights(h) };
 	fsblk_t blk;
 	uint32_t len;
 	int err;
 
 	if (take_reserved_meta(inode))
 		req.flags |= BALLOC_RESERVED;
-	else if (S_ISREG(inode->mode))
+	else if (S_ISREG(inode->mode) && !h->limited)
 		req.flags |= BALLOC_SPARE; /* conversions at I/O completion may not fail */
 	err = balloc_alloc(h, &req, &blk, &len);
 	if (err)
@@ -260,9 +260,7 @@ int map_data_alloc(struct handle *h, struct inode *inode, fsblk_t goal, struct m
 		a->got = a->len;
 		return 0;
 	}
-	req.flags = a->flags & MAP_METADATA ? BALLOC_METADATA | BALLOC_ROOT : BALLOC_DATA;
-	if (a->flags & MAP_ROOT)
-		req.flags |= BALLOC_ROOT;
+	req.flags = (a->flags & MAP_METADATA ? BALLOC_METADATA : BALLOC_DATA) | balloc_rights(h);
 	if (a->reserved)
 		req.flags |= BALLOC_RESERVED;
 	err = balloc_alloc(h, &req, &a->blk, &a->got);

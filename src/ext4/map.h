@@ -11,7 +11,6 @@
 #define MAP_DELALLOC     0x8u  /* the range is reserved */
 #define MAP_METADATA     0x10u /* directory and symlink blocks: allocated as metadata, written */
 #define MAP_ZERO         0x20u /* new blocks are zeroed on the device before they are mapped */
-#define MAP_ROOT         0x40u /* data may take the blocks kept for root */
 
 struct map_result {
 	fsblk_t blk;        /* 0 when hole or delayed */

@@ -43,13 +43,13 @@ static int link_in_handle(struct handle *h, struct inode *inode, struct inode *d
 	return inode_write(h, inode);
 }
 
-static int link_once(struct inode *inode, struct inode *dir, const struct name *name)
+static int link_once(struct inode *inode, struct inode *dir, const struct name *name, bool root_blocks)
 {
 	uint32_t credits = dir_credits(dir) + 2 + (inode->nlink ? 0 : ORPHAN_CREDITS);
 	struct handle h;
 	int err, err2;
 
-	err = fs_handle_start(dir->fs, credits, 0, &h);
+	err = fs_handle_start_for(dir->fs, root_blocks, credits, 0, &h);
 	if (err)
 		return err;
 	h.sync = dir_is_sync(dir);
@@ -60,7 +60,7 @@ static int link_once(struct inode *inode, struct inode *dir, const struct name *
 	return err ? err : err2;
 }
 
-int namei_link(struct inode *inode, struct inode *dir, const struct name *name)
+int namei_link(struct inode *inode, struct inode *dir, const struct name *name, bool root_blocks)
 {
 	int retries = 0, err;
 
@@ -71,7 +71,7 @@ int namei_link(struct inode *inode, struct inode *dir, const struct name *name)
 	if (!dir_takes_project(dir, inode))
 		return -EXDEV;
 	do {
-		err = link_once(inode, dir, name);
+		err = link_once(inode, dir, name, root_blocks);
 	} while (err == -ENOSPC && balloc_should_retry(dir->fs, &retries) > 0);
 	return err;
 }

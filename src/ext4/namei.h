@@ -8,7 +8,8 @@
 /*
  * Common: the caller (vfs) holds the rwsem of every directory involved exclusively, and of victims and moved inodes as said; has
  * checked permissions and name length; inodes are given loaded. Times and link counts are updated here as Linux does. With
- * DIRSYNC/SYNC flags the handle is synchronous. Errors: -EEXIST, -ENOENT, -ENOSPC, -EMLINK, -EROFS, -EIO, -EUCLEAN, -EPERM (immutable/append).
+ * DIRSYNC/SYNC flags the handle is synchronous. What needs blocks is told whether the caller may take those kept for root
+ * ("root_blocks"). Errors: -EEXIST, -ENOENT, -ENOSPC, -EMLINK, -EROFS, -EIO, -EUCLEAN, -EPERM (immutable/append).
  */
 
 struct create_args {
@@ -16,6 +17,7 @@ struct create_args {
 	uint16_t umask;
 	uint32_t uid, gid;         /* of the caller; gid is replaced by the parent's under setgid or grpid */
 	bool in_group_or_capable;  /* keep S_ISGID on a file of the caller's group */
+	bool root_blocks;          /* see the head */
 	bool unnamed;              /* it has no link yet: for namei_tmpfile() */
 	dev_t rdev;
 	const char *symlink_target; size_t symlink_len; /* S_IFLNK */
@@ -31,13 +33,14 @@ int namei_create(struct inode *dir, const struct name *name, const struct create
  * Return: 0, or as namei_create(); -EPERM (@dir was removed)
  */
 int namei_tmpfile(struct inode *dir, const struct create_args *args, struct inode *inode);
-int namei_link(struct inode *inode, struct inode *dir, const struct name *name);   /* inode->rwsem exclusive */
+int namei_link(struct inode *inode, struct inode *dir, const struct name *name, bool root_blocks); /* inode->rwsem exclusive */
 int namei_unlink(struct inode *dir, const struct name *name, struct inode *victim); /* victim->rwsem exclusive; orphaned at nlink 0 */
 int namei_rmdir(struct inode *dir, const struct name *name, struct inode *victim);  /* -ENOTEMPTY; victim->rwsem exclusive */
 
 #define RENAME_FLAG_NOREPLACE 1u
 #define RENAME_FLAG_EXCHANGE  2u
 #define RENAME_FLAG_WHITEOUT  4u
+#define RENAME_FLAG_ROOT_BLOCKS 0x100u
 /* @target: NULL if the new name is free. @whiteout: blank inode with WHITEOUT, else NULL. The ancestor check (EINVAL) is vfs's. */
 int namei_rename(struct inode *old_dir, const struct name *old_name, struct inode *inode,
 		 struct inode *new_dir, const struct name *new_name, struct inode *target,
@@ -47,6 +50,7 @@ struct setattr_args {
 	unsigned valid;        /* SETATTR_* */
 	uint16_t mode; uint32_t uid, gid; struct timespec atime, mtime, ctime;
 	uint32_t projid, flags; /* on-disk i_flags, user-modifiable ones */
+	bool root_blocks;       /* for the ACL */
 };
 #define SETATTR_MODE 0x1u
 #define SETATTR_UID 0x2u

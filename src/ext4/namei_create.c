@@ -157,7 +157,7 @@ static int create_once(struct inode *dir, const struct name *name, const struct 
 	struct handle h;
 	int err, err2;
 
-	err = fs_handle_start(dir->fs, credits, revokes, &h);
+	err = fs_handle_start_for(dir->fs, args->root_blocks, credits, revokes, &h);
 	if (err)
 		return err;
 	h.sync = dir_is_sync(dir);
@@ -215,7 +215,7 @@ static int tmpfile_once(struct inode *dir, const struct create_args *args, struc
 	struct handle h;
 	int err, stop_err;
 
-	err = fs_handle_start(dir->fs, credits, revokes, &h);
+	err = fs_handle_start_for(dir->fs, args->root_blocks, credits, revokes, &h);
 	if (err)
 		return err;
 	err = tmpfile_in_handle(&h, dir, args, inode);

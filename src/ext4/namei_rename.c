@@ -19,6 +19,7 @@ struct rename {
 	struct inode *inode;           /* that moves */
 	struct inode *target;          /* that has the new name now, or NULL */
 	struct inode *whiteout;        /* blank, or NULL */
+	bool root_blocks;
 	struct dir_pos old_pos, new_pos;
 	struct dir_pos dotdot;         /* of inode, if it is a directory and gets another parent */
 	struct dir_pos target_dotdot;  /* exchange: the same of target */
@@ -195,7 +196,7 @@ static int rename_once(struct rename *r)
 	struct handle h;
 	int err, err2;
 
-	err = fs_handle_start(r->old_dir->fs, credits, revokes, &h);
+	err = fs_handle_start_for(r->old_dir->fs, r->root_blocks, credits, revokes, &h);
 	if (err)
 		return err;
 	h.sync = dir_is_sync(r->old_dir) || dir_is_sync(r->new_dir);
@@ -335,6 +336,7 @@ int namei_rename(struct inode *old_dir, const struct name *old_name, struct inod
 		.old_dir = old_dir, .old_name = old_name, .inode = inode,
 		.new_dir = new_dir, .new_name = new_name, .target = target,
 		.whiteout = flags & RENAME_FLAG_WHITEOUT ? whiteout : NULL,
+		.root_blocks = flags & RENAME_FLAG_ROOT_BLOCKS,
 	};
 
 	if (!new_dir->nlink)

@@ -98,8 +98,8 @@ int namei_setattr(struct inode *inode, const struct setattr_args *args)
 	if (!err)
 		err = switch_data_journalling(inode, args);
 	if (!err)
-		err = fs_handle_start(inode->fs, 1 + (changes_acl ? XATTR_CREDITS : 0),
-				      changes_acl ? XATTR_REVOKES : 0, &h);
+		err = fs_handle_start_for(inode->fs, args->root_blocks, 1 + (changes_acl ? XATTR_CREDITS : 0),
+					  changes_acl ? XATTR_REVOKES : 0, &h);
 	if (err)
 		return err;
 	h.sync = (inode->flags & EXT4_SYNC_FL) || (inode_is_dir(inode) && dir_is_sync(inode));

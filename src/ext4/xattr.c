@@ -376,7 +376,7 @@ static int set_once(struct inode *inode, const struct xattr_name *name, const vo
 	struct handle h;
 	int err, stop_err;
 
-	err = fs_handle_start(inode->fs, XATTR_CREDITS, XATTR_REVOKES, &h);
+	err = fs_handle_start_for(inode->fs, flags & XATTR_FLAG_ROOT_BLOCKS, XATTR_CREDITS, XATTR_REVOKES, &h);
 	if (err)
 		return err;
 	err = xattr_set_handle(&h, inode, name->index, name->str, name->len, value, len_bytes, flags);
@@ -396,9 +396,9 @@ int xattr_set(struct inode *inode, const char *text, const void *value, size_t l
 	if (value && len_bytes > VALUE_BYTES_MAX)
 		return -E2BIG;
 	if (prefix->kind == PREFIX_ACL)
-		return acl_set_xattr(inode, acl_type_of(prefix), value, len_bytes);
+		return acl_set_xattr(inode, acl_type_of(prefix), value, len_bytes, flags & XATTR_FLAG_ROOT_BLOCKS);
 	if (!value)
-		flags = XATTR_FLAG_REPLACE; /* what is not there cannot be removed */
+		flags = (flags & XATTR_FLAG_ROOT_BLOCKS) | XATTR_FLAG_REPLACE; /* what is not there cannot be removed */
 	do {
 		err = set_once(inode, &name, value, len_bytes, flags);
 	} while (err == -ENOSPC && balloc_should_retry(inode->fs, &retries) > 0);

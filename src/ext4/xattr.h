@@ -7,6 +7,7 @@
 
 #define XATTR_FLAG_CREATE  1u
 #define XATTR_FLAG_REPLACE 2u
+#define XATTR_FLAG_ROOT_BLOCKS 0x100u /* the caller may take the blocks kept for root */
 
 /* @name with its prefix ("user.x", "system.posix_acl_access" ...). Takes xattr_sem. */
 /* Value length with buf_bytes 0; -ERANGE too small; -ENODATA; -EOPNOTSUPP unknown prefix. */

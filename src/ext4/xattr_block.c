@@ -115,7 +115,7 @@ void xattr_block_put(struct xattr_block *block)
 static int block_alloc(struct handle *h, struct inode *inode, struct buffer_head **bh_out)
 {
 	struct balloc_request req = { .inode = inode, .goal = balloc_inode_goal(inode), .len = 1,
-				      .flags = BALLOC_METADATA | BALLOC_NO_PREALLOC };
+				      .flags = BALLOC_METADATA | BALLOC_NO_PREALLOC | balloc_rights(h) };
 	struct ext4_fs *fs = inode->fs;
 	struct buffer_head *bh;
 	uint32_t len;

@@ -103,6 +103,6 @@ int acl_to_disk(const struct acl *acl, void **value_out, size_t *len_out);
 struct acl *acl_clone(const struct acl *acl);
 /* For system.posix_acl_*: gets the wire form, sets it with everything that follows. Locks as xattr_get() and xattr_set(). */
 ssize_t acl_get_xattr(struct inode *inode, enum acl_type type, void *buf, size_t buf_bytes);
-int acl_set_xattr(struct inode *inode, enum acl_type type, const void *value, size_t len_bytes);
+int acl_set_xattr(struct inode *inode, enum acl_type type, const void *value, size_t len_bytes, bool root_blocks);
 
 #endif

@@ -44,13 +44,10 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		fuse_reply_buf(req, buf, (size_t)got);
 }
 
-/*
- * Is the request one of somebody whom the superblock keeps blocks for? His further groups are not asked for: that would read a
- * file under /proc for each request.
- */
+/* Is the request one of somebody whom the superblock keeps blocks for? */
 static bool has_root_blocks(fuse_req_t req)
 {
-	struct uext4_cred cred = { .uid = fuse_req_ctx(req)->uid, .gid = fuse_req_ctx(req)->gid };
+	struct uext4_cred cred = req_cred(req);
 
 	return uext4_has_root_blocks(req_server(req)->fs, &cred);
 }

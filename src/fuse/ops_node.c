@@ -10,24 +10,17 @@
 
 #define SUPPLEMENTARY_GROUPS_MAX 256
 
-/* Credentials of a request. Groups are asked for only where they matter: it reads a file under /proc. */
-struct req_cred {
+struct group_cred {
 	struct uext4_cred cred;
 	gid_t groups[SUPPLEMENTARY_GROUPS_MAX];
 };
 
-static void cred_of(fuse_req_t req, struct req_cred *out)
-{
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-	out->cred = (struct uext4_cred){ .uid = ctx->uid, .gid = ctx->gid, .umask = ctx->umask };
-}
-
-static void cred_with_groups(fuse_req_t req, uint32_t mode, struct req_cred *out)
+/* With the further groups where they matter: whether a file with @mode keeps its S_ISGID. */
+static void cred_with_groups(fuse_req_t req, uint32_t mode, struct group_cred *out)
 {
 	int count;
 
-	cred_of(req, out);
+	out->cred = req_cred(req);
 	if (!(mode & S_ISGID) || out->cred.uid == 0)
 		return;
 	count = fuse_req_getgroups(req, SUPPLEMENTARY_GROUPS_MAX, out->groups);
@@ -160,6 +153,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int valid, stru
 		.mode = st->st_mode, .uid = st->st_uid, .gid = st->st_gid, .size = (uint64_t)st->st_size,
 		.atime = st->st_atim, .mtime = st->st_mtim, .ctime = st->st_ctim,
 	};
+	struct uext4_cred cred = req_cred(req);
 	struct uext4_attr now;
 	int err;
 
@@ -169,7 +163,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int valid, stru
 		which |= UEXT4_SET_CACHED_TIMES;
 	err = kill_priv_on_setattr(server, node_of(ino), &attr, &which);
 	if (!err)
-		err = uext4_node_setattr(server->fs, NULL, node_of(ino), &attr, which, &now);
+		err = uext4_node_setattr(server->fs, &cred, node_of(ino), &attr, which, &now);
 	if (!err)
 		drop_capability(server, node_of(ino), which);
 	reply_attr(req, err, &now);
@@ -190,7 +184,7 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 {
 	struct server *server = req_server(req);
 	struct uext4_entry entry;
-	struct req_cred cred;
+	struct group_cred cred;
 	struct full_wait wait = { 0 };
 	int err;
 
@@ -207,7 +201,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	struct server *server = req_server(req);
 	struct fuse_entry_param param;
 	struct uext4_entry entry;
-	struct req_cred cred;
+	struct group_cred cred;
 	struct full_wait wait = { 0 };
 	int err;
 
@@ -234,13 +228,12 @@ void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct server *server = req_server(req);
 	struct uext4_entry entry;
-	struct req_cred cred;
+	struct uext4_cred cred = req_cred(req);
 	struct full_wait wait = { 0 };
 	int err;
 
-	cred_of(req, &cred);
 	do
-		err = uext4_node_mkdir(server->fs, &cred.cred, node_of(parent), name, mode, &entry);
+		err = uext4_node_mkdir(server->fs, &cred, node_of(parent), name, mode, &entry);
 	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }
@@ -259,13 +252,12 @@ void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const cha
 {
 	struct server *server = req_server(req);
 	struct uext4_entry entry;
-	struct req_cred cred;
+	struct uext4_cred cred = req_cred(req);
 	struct full_wait wait = { 0 };
 	int err;
 
-	cred_of(req, &cred);
 	do
-		err = uext4_node_symlink(server->fs, &cred.cred, node_of(parent), name, target, &entry);
+		err = uext4_node_symlink(server->fs, &cred, node_of(parent), name, target, &entry);
 	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }
@@ -274,14 +266,12 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	       unsigned flags)
 {
 	struct server *server = req_server(req);
-	struct req_cred cred;
+	struct uext4_cred cred = req_cred(req);
 	struct full_wait wait = { 0 };
 	int err;
 
-	cred_of(req, &cred); /* a whiteout belongs to the caller */
 	do
-		err = uext4_node_rename(server->fs, flags & UEXT4_RENAME_WHITEOUT ? &cred.cred : NULL, node_of(parent), name,
-					node_of(new_parent), new_name, flags);
+		err = uext4_node_rename(server->fs, &cred, node_of(parent), name, node_of(new_parent), new_name, flags);
 	while (full_wait(server, err, &wait));
 	fuse_reply_err(req, -err);
 }
@@ -290,11 +280,12 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *
 {
 	struct server *server = req_server(req);
 	struct uext4_entry entry;
+	struct uext4_cred cred = req_cred(req);
 	struct full_wait wait = { 0 };
 	int err;
 
 	do
-		err = uext4_node_link(server->fs, NULL, node_of(ino), node_of(new_parent), new_name, &entry);
+		err = uext4_node_link(server->fs, &cred, node_of(ino), node_of(new_parent), new_name, &entry);
 	while (full_wait(server, err, &wait));
 	reply_entry(req, err, &entry);
 }

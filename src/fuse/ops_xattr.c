@@ -104,11 +104,12 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct server *server = req_server(req);
+	struct uext4_cred cred = req_cred(req);
 	struct full_wait wait = { 0 };
 	int err;
 
 	do
-		err = uext4_node_setxattr(server->fs, NULL, node_of(ino), name, value, size, flags);
+		err = uext4_node_setxattr(server->fs, &cred, node_of(ino), name, value, size, flags);
 	while (full_wait(server, err, &wait));
 	fuse_reply_err(req, -err);
 }

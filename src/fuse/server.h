@@ -61,6 +61,15 @@ static inline uext4_ino node_of(fuse_ino_t ino) { return ino == FUSE_ROOT_ID ? U
 static inline fuse_ino_t node_to_fuse(uext4_ino ino) { return ino == UEXT4_ROOT_INO ? FUSE_ROOT_ID : (fuse_ino_t)ino; }
 
 struct server *req_server(fuse_req_t req);
+
+/* Who asks. Further groups are not asked for: that would read a file under /proc for each request. */
+static inline struct uext4_cred req_cred(fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	return (struct uext4_cred){ .uid = ctx->uid, .gid = ctx->gid, .umask = ctx->umask };
+}
+
 void attr_to_stat(const struct uext4_attr *attr, struct stat *st_out);
 void entry_to_fuse(const struct uext4_entry *entry, struct fuse_entry_param *param_out);
 /* Nobody else changes the image: names and attributes stay valid until we are told. */

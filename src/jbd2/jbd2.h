@@ -36,6 +36,7 @@ struct handle {
 	int32_t revokes_asked; /* in all */
 	uint32_t reserved;    /* log blocks set aside for a reserved handle not yet started */
 	bool sync;            /* journal_stop() waits for the commit */
+	bool limited;         /* its owner's: for somebody who has no right to the blocks kept for root; kept over restarts */
 	int err;              /* sticky: the handle aborted */
 	tid_t tid;            /* of the transaction; valid after start, also after stop */
 	struct list_head callbacks; /* without a journal only: they run in journal_stop() */

@@ -193,14 +193,14 @@ static int drop_capability(struct inode *inode)
 
 	if (inode_test(inode, INODE_NO_XATTR) || xattr_get(inode, "security.capability", NULL, 0) < 0)
 		return 0;
-	err = xattr_set(inode, "security.capability", NULL, 0, 0);
+	err = xattr_set(inode, "security.capability", NULL, 0, XATTR_FLAG_ROOT_BLOCKS); /* not the caller's wish */
 	return err == -ENODATA ? 0 : err;
 }
 
 static int setattr_locked(const struct vfs_cred *cred, struct inode *inode, const struct vfs_attr *attr,
 			  uint32_t which)
 {
-	struct setattr_args args = { 0 };
+	struct setattr_args args = { .root_blocks = cred_has_root_blocks(cred, inode->fs) };
 	int err = setattr_check(cred, inode, attr, which);
 
 	if (err)

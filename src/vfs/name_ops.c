@@ -64,6 +64,7 @@ static void create_args_fill(const struct vfs_cred *cred, const struct inode *di
 		.umask = (uint16_t)(cred->umask & 0777),
 		.uid = cred->uid,
 		.gid = cred->gid,
+		.root_blocks = cred_has_root_blocks(cred, dir->fs),
 		.in_group_or_capable = cred->privileged || cred_in_group(cred, dir->gid),
 		.rdev = make->rdev,
 		.symlink_target = make->target,
@@ -174,7 +175,7 @@ static int link_locked(struct vfs *vfs, const struct vfs_cred *cred, struct inod
 	if (inode_is_dir(inode))
 		return -EPERM;
 	rwsem_write_lock(&inode->rwsem);
-	err = namei_link(inode, dir, name);
+	err = namei_link(inode, dir, name, cred_has_root_blocks(cred, dir->fs));
 	rwsem_write_unlock(&inode->rwsem);
 	if (!err)
 		dcache_set(vfs->dcache, dir->ino, name->str, name->len, inode->ino);

@@ -174,7 +174,7 @@ static int file_make(const struct opening *o, struct vfs_file **file_out)
 		.inode = o->inode,
 		.flags = o->flags,
 		.kill_priv = !cred->privileged,
-		.root_blocks = cred->privileged || cred_has_root_blocks(cred, o->inode->fs),
+		.root_blocks = cred_has_root_blocks(cred, o->inode->fs),
 	};
 	mutex_init(&file->pos_lock, RANK_RENAME);
 	atomic_init(&file->wb_err, mapping_sample_error(&o->inode->mapping));

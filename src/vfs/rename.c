@@ -207,6 +207,7 @@ static int rename_checked(struct rename_op *op)
 {
 	const struct vfs_rename *ask = op->ask;
 	struct dcache *dc = op->vfs->dcache;
+	unsigned flags = ask->flags;
 	int err;
 
 	if (op->target && inode_is_dir(op->target) && !(ask->flags & RENAME_FLAG_EXCHANGE)) {
@@ -218,7 +219,9 @@ static int rename_checked(struct rename_op *op)
 	dcache_drop(dc, ask->new_dir->ino, op->new_name.str, op->new_name.len);
 	drop_dotdot(op, op->inode);
 	drop_dotdot(op, op->target);
-	err = namei_rename(ask->old_dir, &op->old_name, op->inode, ask->new_dir, &op->new_name, op->target, ask->flags,
+	if (cred_has_root_blocks(op->cred, ask->old_dir->fs))
+		flags |= RENAME_FLAG_ROOT_BLOCKS;
+	err = namei_rename(ask->old_dir, &op->old_name, op->inode, ask->new_dir, &op->new_name, op->target, flags,
 			   op->whiteout);
 	if (err)
 		return err;

@@ -101,6 +101,8 @@ int vfs_setxattr(struct vfs *vfs, const struct vfs_cred *cred, struct inode *ino
 		return -E2BIG;
 	rwsem_write_lock(&inode->rwsem);
 	err = perm_xattr(cred, inode, name, MAY_WRITE);
+	if (!err && cred_has_root_blocks(cred, inode->fs))
+		flags |= XATTR_FLAG_ROOT_BLOCKS;
 	if (!err)
 		err = xattr_set(inode, name, value, len_bytes, flags);
 	rwsem_write_unlock(&inode->rwsem);

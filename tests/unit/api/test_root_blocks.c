@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 #include "image.h"
 
@@ -120,15 +121,85 @@ static void the_one_who_opened_a_file_decides(void **state)
 	assert_int_equal(uext4_close(file), 0);
 }
 
-static void whoever_is_not_checked_gets_them(void **state)
+static void whether_callers_are_checked_does_not_matter(void **state)
 {
 	struct uext4_file *file;
 
 	open_for_all(NULL, false);
-	file = open_as(&user, "/user");
+	assert_int_equal(uext4_close(fill_as_user()), 0);
+	file = open_as(NULL, "/root");
 	fill(file);
 	assert_true(roots_are_used());
 	assert_int_equal(uext4_close(file), 0);
+}
+
+/* Takes what one block each is left for. */
+static void fill_with_links(const struct uext4_cred *cred, const char *prefix)
+{
+	char path[32], target[200] = "";
+	int err = 0;
+
+	memset(target, 't', sizeof(target) - 1);
+	for (unsigned i = 0; !err; i++) {
+		snprintf(path, sizeof(path), "%s%u", prefix, i);
+		err = uext4_symlink(img.fs, cred, target, path);
+	}
+	assert_int_equal(err, -ENOSPC);
+}
+
+static int create_long_names(const struct uext4_cred *cred, uext4_ino dir)
+{
+	char name[201];
+	struct uext4_entry entry;
+	int err = 0;
+
+	for (unsigned i = 0; i < 60 && !err; i++) {
+		snprintf(name, sizeof(name), "%0100u%0100u", cred->uid, i);
+		err = uext4_node_mknod(img.fs, cred, dir, name, S_IFREG | 0644, 0, &entry);
+		if (!err)
+			uext4_node_forget(img.fs, entry.ino, 1);
+	}
+	return err;
+}
+
+static int set_large_xattr(const struct uext4_cred *cred, uext4_ino ino)
+{
+	char value[400];
+
+	memset(value, 'v', sizeof(value));
+	return uext4_node_setxattr(img.fs, cred, ino, "user.large", value, sizeof(value), 0);
+}
+
+/* All that takes a block without data: -ENOSPC, or 0, from each. */
+static void check_names(const struct uext4_cred *cred, uext4_ino dir, uext4_ino file, int expected)
+{
+	struct uext4_entry entry;
+	char target[200] = "";
+
+	memset(target, 't', sizeof(target) - 1);
+	assert_int_equal(uext4_node_mkdir(img.fs, cred, dir, "made", 0755, &entry), expected);
+	assert_int_equal(uext4_node_symlink(img.fs, cred, dir, "long", target, &entry), expected);
+	assert_int_equal(set_large_xattr(cred, file), expected);
+	assert_int_equal(create_long_names(cred, dir), expected);
+}
+
+static void names_need_blocks_too(void **state)
+{
+	struct uext4_cred root = { 0 };
+	struct uext4_file *file;
+	struct uext4_attr dir, node;
+
+	assert_int_equal(uext4_mkdir(img.fs, &user, "/dir", 0755), 0);
+	file = fill_as_user();
+	assert_int_equal(uext4_fstat(file, &node), 0);
+	assert_int_equal(uext4_close(file), 0);
+	fill_with_links(&user, "/user");
+	assert_int_equal(uext4_stat(img.fs, NULL, "/dir", &dir), 0);
+	assert_int_equal(uext4_mkdir(img.fs, &user, "/dir/of_user", 0755), -ENOSPC);
+	check_names(&user, dir.ino, node.ino, -ENOSPC);
+	check_names(&root, dir.ino, node.ino, 0);
+	fill_with_links(NULL, "/root");
+	assert_int_equal(uext4_mkdir(img.fs, NULL, "/dir/of_root", 0755), -ENOSPC);
 }
 
 static void the_user_of_the_option_gets_them(void **state)
@@ -348,7 +419,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_IMAGE(users_do_not_get_them_and_root_does),
 		ON_IMAGE(the_one_who_opened_a_file_decides),
-		ON_ITS_OWN(whoever_is_not_checked_gets_them),
+		ON_ITS_OWN(whether_callers_are_checked_does_not_matter),
+		ON_IMAGE(names_need_blocks_too),
 		ON_ITS_OWN(the_user_of_the_option_gets_them),
 		ON_ITS_OWN(members_of_the_group_of_the_option_get_them),
 		ON_IMAGE(who_has_them),

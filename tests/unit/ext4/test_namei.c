@@ -24,7 +24,7 @@ static void a_rename_over_a_second_link_keeps_the_counts(void **state)
 	image_create(&env, "-t ext4", 16);
 	a = image_mkfile(env.root, "a");
 	b = image_mkfile(env.root, "b");
-	assert_int_equal(namei_link(b, env.root, &other), 0);
+	assert_int_equal(namei_link(b, env.root, &other, true), 0);
 	assert_int_equal(b->nlink, 2);
 	assert_int_equal(image_rename(env.root, "a", a, env.root, "b", b, 0), 0);
 	assert_int_equal(b->nlink, 1);
@@ -32,7 +32,7 @@ static void a_rename_over_a_second_link_keeps_the_counts(void **state)
 	assert_int_equal(image_find(env.root, "b"), a->ino);
 	assert_int_equal(image_find(env.root, "b2"), b->ino);
 	/* Two names of one file: nothing happens. */
-	assert_int_equal(namei_link(a, env.root, &(struct name){ "c", 1 }), 0);
+	assert_int_equal(namei_link(a, env.root, &(struct name){ "c", 1 }, true), 0);
 	assert_int_equal(image_rename(env.root, "b", a, env.root, "c", a, 0), 0);
 	assert_int_equal(image_find(env.root, "b"), a->ino);
 	assert_int_equal(image_find(env.root, "c"), a->ino);
@@ -184,7 +184,7 @@ static void walk_link(struct walk *w, uint32_t d, uint32_t n, uint32_t d2, uint3
 
 	if (!w->at[d][n] || inode_is_dir(w->at[d][n]) || w->at[d2][n2])
 		return;
-	assert_int_equal(namei_link(w->at[d][n], w->dir[d2], &name), 0);
+	assert_int_equal(namei_link(w->at[d][n], w->dir[d2], &name, true), 0);
 	w->at[d2][n2] = w->at[d][n];
 }
 
@@ -351,9 +351,9 @@ static void a_file_has_65000_links_and_no_more(void **state)
 
 		snprintf(text, sizeof(text), "link%u", i);
 		name = image_name(text);
-		assert_int_equal(namei_link(file, d, &name), 0);
+		assert_int_equal(namei_link(file, d, &name, true), 0);
 	}
-	assert_int_equal(namei_link(file, d, &(struct name){ "more", 4 }), -EMLINK);
+	assert_int_equal(namei_link(file, d, &(struct name){ "more", 4 }, true), -EMLINK);
 	assert_int_equal(image_find(d, "more"), 0);
 	assert_int_equal(file->nlink, EXT4_LINK_MAX);
 	image_put(file);
