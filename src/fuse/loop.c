@@ -15,6 +15,10 @@
  * L4  The standby sleeps without a timer when no request came for QUIET_NS; the leader wakes it with the next one.
  * L5  A leader with one steady caller runs on his processor (follow.c), and there sleeps at once: to spin would keep
  *     the caller from running.
+ * L6  While several callers take turns (crowd.c), one worker cannot be on all their processors, and one that spins keeps
+ *     them from one. So the leader has a *partner*, both sleep on the device at once when it is empty, and each caller
+ *     mostly finds one of them on his own processor. There is at most one partner, and only it and the leader sleep there.
+ *     Helpers (L2) come too only where requests are slow: they wait for something.
  *
  * Workers are started when the last idle one is taken, up to max_threads.
  */
@@ -27,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fuse/crowd.h"
 #include "fuse/follow.h"
 #include "fuse/keeper.h"
 #include "fuse/loop.h"
@@ -55,6 +60,8 @@ struct loop {
 	unsigned idle;                  /* [lock] of them, waiting on idle_cond */
 	unsigned helpers_wanted;        /* [lock] wake-ups not yet taken (L2) */
 	bool watching;                  /* [lock] one of the idle is the standby */
+	struct crowd crowd;
+	_Atomic(struct worker *) partner; /* [atomic] L6; by compare-and-swap from NULL, cleared by itself */
 	_Atomic(struct worker *) leader; /* [atomic] written under lock, or by compare-and-swap from NULL */
 	_Atomic uint64_t busy_since_ns; /* [atomic] the leader's request in hand, 0: none */
 	_Atomic uint64_t last_request_ns; /* [atomic] for L4, coarse */
@@ -210,6 +217,11 @@ static bool wait_for_role(struct worker *w)
 	return !loop->stopped;
 }
 
+static struct worker *loop_partner(const struct loop *loop)
+{
+	return atomic_load_explicit(&loop->partner, memory_order_relaxed);
+}
+
 static bool more_waiting(struct loop *loop)
 {
 	struct pollfd p = { .fd = loop->device_fd, .events = POLLIN };
@@ -230,13 +242,14 @@ static void tell_ready(struct loop *loop)
 		on_ready(server);
 }
 
-/* The leader's view of a request that it is about to answer. */
-static void lead(struct worker *w, const struct raw_request *raw)
+/* The leader's view of a request that it is about to answer, at @t. */
+static void lead(struct worker *w, const struct raw_request *raw, bool crowd, uint64_t t)
 {
 	struct loop *loop = w->loop;
-	uint64_t t = now_ns();
 
-	if (follow_note(&w->follow, raw->caller, raw->bulk, t))
+	if (crowd)
+		follow_leave(&w->follow);
+	else if (follow_note(&w->follow, raw->caller, raw->bulk, t))
 		atomic_fetch_add_explicit(&loop->server->followed, 1, memory_order_relaxed);
 	if (raw_request_may_block(raw)) {
 		hand_over(w);
@@ -248,23 +261,60 @@ static void lead(struct worker *w, const struct raw_request *raw)
 		wake_one(w, false);
 }
 
+/* L6: this worker, which does not lead, is the partner, or becomes it if there is none. */
+static bool is_partner(struct worker *w)
+{
+	struct worker *none = NULL;
+
+	return loop_partner(w->loop) == w || atomic_compare_exchange_strong(&w->loop->partner, &none, w);
+}
+
+static void partner_leave(struct worker *w)
+{
+	struct worker *self = w;
+
+	atomic_compare_exchange_strong(&w->loop->partner, &self, NULL);
+}
+
+/* L2, L6: should another worker read too? */
+static bool help_is_wanted(struct worker *w, bool crowd)
+{
+	struct loop *loop = w->loop;
+
+	if (++w->streak < BACKLOG_STREAK || w->follow.following)
+		return false;
+	if (crowd && !loop_partner(loop))
+		return true;
+	return (!crowd || crowd_is_slow(&loop->crowd)) && more_waiting(loop);
+}
+
 static void process(struct worker *w, int len)
 {
 	struct loop *loop = w->loop;
 	struct server *server = loop->server;
 	struct fuse_buf request = { .mem = w->buffer.bytes, .size = (size_t)len };
+	const struct raw_request *raw = raw_request_current();
+	uint64_t t = 0;
+	bool crowd;
 
 	raw_request_note(server, w->buffer.bytes, (size_t)len);
-	if (++w->streak >= BACKLOG_STREAK && !w->follow.following && more_waiting(loop))
+	crowd = crowd_note(&loop->crowd, raw->caller);
+	if (crowd || loop->leader == w)
+		t = now_ns();
+	if (help_is_wanted(w, crowd))
 		wake_one(w, true);
 	if (loop->leader == w)
-		lead(w, raw_request_current());
+		lead(w, raw, crowd, t);
+	else if (raw_request_may_block(raw))
+		partner_leave(w);
 	raw_request_translate(w->buffer.bytes, (size_t)len);
 	fuse_session_process_buf(server->session, &request);
 	if (server->on_ready)
 		tell_ready(loop);
 	if (loop->leader == w)
 		loop->busy_since_ns = 0;
+	if (crowd)
+		crowd_served(&loop->crowd, now_ns() - t);
 }
 
 /* Spins for the next request until @deadline_ns. 1: look again, 0: the time is over. */
@@ -304,11 +354,29 @@ static int receive(struct worker *w)
 	}
 }
 
-/* Reads and answers requests while this worker leads; a helper goes when the queue is empty. */
+/* Nothing to read. False: this worker is not needed any more. @deadline_ns: of its spinning, 0: it has not begun. */
+static bool wait_for_request(struct worker *w, uint64_t *deadline_ns)
+{
+	struct loop *loop = w->loop;
+	bool crowd = crowd_is_one(&loop->crowd), leads = loop->leader == w;
+
+	w->streak = 0;
+	if (!leads && (!crowd || !is_partner(w)))
+		return false;
+	if (!*deadline_ns)
+		*deadline_ns = now_ns() + loop->server->options.spin_us * 1000ull;
+	if (!leads || w->follow.following || (crowd && loop_partner(loop)) || !spin(loop, *deadline_ns)) {
+		sleep_on_device(loop);
+		*deadline_ns = 0;
+	}
+	return true;
+}
+
+/* Reads and answers requests while this worker leads or is the leader's partner; a helper goes when the queue is empty. */
 static void serve(struct worker *w)
 {
 	struct loop *loop = w->loop;
-	uint64_t spin_ns = loop->server->options.spin_us * 1000ull, deadline_ns = 0;
+	uint64_t deadline_ns = 0;
 
 	while (!loop->stopped) {
 		int len = receive(w);
@@ -322,15 +390,8 @@ static void serve(struct worker *w)
 			stop_all(loop, len);
 			return;
 		}
-		w->streak = 0;
-		if (loop->leader != w)
+		if (!wait_for_request(w, &deadline_ns))
 			return;
-		if (!deadline_ns)
-			deadline_ns = now_ns() + spin_ns;
-		if (w->follow.following || !spin(loop, deadline_ns)) {
-			sleep_on_device(loop);
-			deadline_ns = 0;
-		}
 	}
 }
 
@@ -342,6 +403,7 @@ static void *worker_main(void *arg)
 	follow_init(&w->follow, w->loop->keeper);
 	while (wait_for_role(w)) {
 		serve(w);
+		partner_leave(w);
 		follow_leave(&w->follow);
 	}
 	request_buffer_free(&w->buffer);
@@ -356,6 +418,7 @@ struct loop *loop_create(struct server *server)
 	if (!loop)
 		return NULL;
 	loop->server = server;
+	crowd_init(&loop->crowd);
 	loop->device_fd = fuse_session_fd(server->session);
 	loop->stop_fd = eventfd(0, EFD_CLOEXEC);
 	loop->workers = calloc(server->options.max_threads, sizeof(*loop->workers));
