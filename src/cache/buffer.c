@@ -251,6 +251,7 @@ static struct buffer_head *buffer_alloc(struct buffer_cache *bc, fsblk_t blk)
 	}
 	bh->blk = blk;
 	bh->cache = bc;
+	atomic_init(&bh->note, 0);
 	atomic_init(&bh->state, BH_NEW);
 	atomic_init(&bh->refs, 1);
 	list_init(&bh->lru);

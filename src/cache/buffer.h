@@ -43,6 +43,7 @@ struct buffer_head {
 	_Atomic uint32_t state;               /* [atomic] BH_* */
 	_Atomic int32_t refs;                 /* [atomic] */
 	struct buffer_cache *cache;           /* [const] */
+	_Atomic uint32_t note;                /* [as the contents] what the owner knows of them; 0 in a new buffer */
 	_Atomic(struct journal_head *) jh;    /* [journal_head.lock] NULL when jbd2 holds nothing; pins the buffer */
 	/* private to cache/ below */
 	_Atomic(struct buffer_head *) hash_next;

@@ -37,7 +37,7 @@ static int find_dots(struct inode *dir, const struct name *name, struct dir_pos 
 	if (!pos->bh)
 		return INODE_ERROR(dir, -EUCLEAN, 0, "the directory has no first block");
 	pos->lblk = 0;
-	err = dir_block_find(dir, pos->bh, 0, name, &pos->off);
+	err = dir_block_find(dir, name, pos);
 	if (err)
 		dir_pos_put(pos);
 	return err;
@@ -118,7 +118,7 @@ static int pos_dirty(struct handle *h, struct inode *dir, const struct dir_pos *
 int dir_pos_fill(struct handle *h, struct inode *dir, const struct dir_pos *pos, const struct name *name, ino_num ino,
 		 uint16_t mode)
 {
-	dir_block_insert(dir->fs, pos->bh->data, pos->off, name, ino, dir_type_of_mode(mode));
+	dir_block_insert(dir->fs, pos->bh, pos->off, name, ino, dir_type_of_mode(mode));
 	return dir_leaf_dirty(h, dir, pos->bh);
 }
 
@@ -138,7 +138,7 @@ int dir_pos_remove(struct handle *h, struct inode *dir, const struct dir_pos *po
 	int err;
 
 	drop_stale_index_flag(dir);
-	err = dir_block_remove(dir, pos->bh, pos->lblk, pos->off);
+	err = dir_block_remove(dir, pos);
 	if (err)
 		return err;
 	dir->dir_insert_hint = min_of(dir->dir_insert_hint, pos->lblk);
@@ -216,9 +216,9 @@ int dir_init(struct handle *h, struct inode *dir, ino_num parent)
 
 	if (err)
 		return err;
-	dir_leaf_init(dir->fs, bh->data);
-	dir_block_insert(dir->fs, bh->data, 0, &dot, dir->ino, EXT4_FT_DIR);
-	dir_block_insert(dir->fs, bh->data, 0, &dotdot, parent, EXT4_FT_DIR);
+	dir_leaf_init(dir->fs, bh);
+	dir_block_insert(dir->fs, bh, 0, &dot, dir->ino, EXT4_FT_DIR);
+	dir_block_insert(dir->fs, bh, 0, &dotdot, parent, EXT4_FT_DIR);
 	err = dir_leaf_dirty(h, dir, bh);
 	buffer_put(bh);
 	return err;

@@ -7,22 +7,20 @@
 #include "ext4/dir_private.h"
 #include "ext4/map.h"
 
+/* D1 */
+static void note_set(struct buffer_head *bh, uint32_t off)
+{
+	atomic_store_explicit(&bh->note, off, memory_order_relaxed);
+}
+
 static struct ext4_dir_entry_tail *leaf_tail(const struct ext4_fs *fs, const uint8_t *data)
 {
 	return (struct ext4_dir_entry_tail *)(uintptr_t)(data + fs->block_bytes - sizeof(struct ext4_dir_entry_tail));
 }
 
-/* Every metadata checksum of an inode starts from its number and generation. */
-uint32_t dir_csum_seed(const struct inode *dir)
-{
-	const le32 who[2] = { le32_make(dir->ino), le32_make(dir->generation) };
-
-	return crc32c(dir->fs->csum_seed, who, sizeof(who));
-}
-
 static uint32_t leaf_csum(const struct inode *dir, const uint8_t *data)
 {
-	return crc32c(dir_csum_seed(dir), data, dir_leaf_bytes(dir->fs));
+	return crc32c(inode_csum_seed(dir), data, dir_leaf_bytes(dir->fs));
 }
 
 static bool leaf_has_tail(const struct ext4_fs *fs, const uint8_t *data)
@@ -97,6 +95,7 @@ static int block_verify(struct inode *dir, lblk_t lblk, enum dir_block_kind kind
 	}
 	if (broken)
 		return INODE_ERROR(dir, -EUCLEAN, bh->blk, "directory block %u: %s", lblk, broken);
+	note_set(bh, 0); /* these contents have come from the device */
 	buffer_set(bh, BH_VERIFIED);
 	return 0;
 }
@@ -189,6 +188,7 @@ int dir_block_append(struct handle *h, struct inode *dir, lblk_t *lblk_out, stru
 	err = inode_block_create(h, dir, lblk, bh_out);
 	if (err)
 		return err;
+	note_set(*bh_out, 0);
 	dir_size_set(dir, size + dir->fs->block_bytes);
 	*lblk_out = lblk;
 	return 0;
@@ -202,46 +202,111 @@ int dir_leaf_dirty(struct handle *h, struct inode *dir, struct buffer_head *bh)
 	return journal_dirty_metadata(h, bh);
 }
 
-int dir_block_find(struct inode *dir, const struct buffer_head *bh, lblk_t lblk, const struct name *name,
-		   uint32_t *off_out)
+/* ---- looking for a name ---- */
+
+typedef uint32_t words __attribute__((vector_size(16)));
+
+static words words_at(const uint8_t *data)
+{
+	words w;
+
+	memcpy(&w, data, sizeof(w));
+	return w;
+}
+
+static bool any_set(words w)
+{
+	uint64_t half[2];
+
+	memcpy(half, &w, sizeof(half));
+	return half[0] | half[1];
+}
+
+/*
+ * False: the name is not there. Entries begin at multiples of 4, so a name's last four bytes (all of a shorter one) can
+ * only be at every fourth offset, and these are looked at without walking from entry to entry.
+ */
+static bool block_may_hold(const uint8_t *data, uint32_t bytes, const struct name *name)
+{
+	uint32_t part = min_of(name->len, 4u), at = (uint32_t)sizeof(struct ext4_dir_entry) + name->len - part;
+	uint32_t key = 0, mask = 0, word;
+	words keys, masks;
+
+	memcpy(&key, name->str + name->len - part, part);
+	memset(&mask, 0xff, part);
+	keys = (words){ key, key, key, key };
+	masks = (words){ mask, mask, mask, mask };
+	for (; at + 4 * sizeof(words) <= bytes; at += 4 * sizeof(words)) {
+		const uint8_t *p = data + at;
+
+		if (any_set((words)(((words_at(p) & masks) == keys) | ((words_at(p + 16) & masks) == keys) |
+				    ((words_at(p + 32) & masks) == keys) | ((words_at(p + 48) & masks) == keys))))
+			return true;
+	}
+	for (; at + sizeof(word) <= bytes; at += sizeof(word)) {
+		memcpy(&word, data + at, sizeof(word));
+		if ((word & mask) == key)
+			return true;
+	}
+	return false;
+}
+
+int dir_block_find(struct inode *dir, const struct name *name, struct dir_pos *pos)
 {
 	const uint32_t block_bytes = dir->fs->block_bytes, len = name->len;
-	const char last = name->str[len - 1]; /* names of one directory differ at their end more often than at their start */
+	const uint8_t *data = pos->bh->data;
+	const char last = name->str[len - 1];
 	uint32_t off = 0, rec_len;
 
-	for (; off < block_bytes; off += rec_len) {
-		const struct ext4_dir_entry *de = dir_entry_at(bh->data, off);
+	if (!block_may_hold(data, block_bytes, name))
+		return -ENOENT;
+	for (pos->before = 0; off < block_bytes; pos->before = off, off += rec_len) {
+		const struct ext4_dir_entry *de = dir_entry_at(data, off);
 
 		rec_len = dir_rec_len_get(de, block_bytes);
 		if (unlikely(!dir_entry_is_sound(de, rec_len, block_bytes - off)))
-			return dir_entry_report(dir, bh, lblk, off);
+			return dir_entry_report(dir, pos->bh, pos->lblk, off);
 		if (de->name_len == len && de->name[len - 1] == last && de->inode.raw && !memcmp(de->name, name->str, len)) {
-			*off_out = off;
+			pos->off = off;
 			return 0;
 		}
 	}
 	return -ENOENT;
 }
 
-int dir_block_find_room(struct inode *dir, const struct buffer_head *bh, lblk_t lblk, uint32_t need_bytes,
-			uint32_t *off_out)
+/* From the entry at @off on; -EUCLEAN is not reported yet, and *off_out is where. */
+static int find_room_from(const struct ext4_fs *fs, const uint8_t *data, uint32_t off, uint32_t need_bytes, uint32_t *off_out)
 {
-	const uint32_t block_bytes = dir->fs->block_bytes, end = dir_leaf_bytes(dir->fs);
-	uint32_t off = 0, rec_len;
+	const uint32_t block_bytes = fs->block_bytes, end = dir_leaf_bytes(fs);
+	uint32_t rec_len;
 
 	for (; off < end; off += rec_len) {
-		const struct ext4_dir_entry *de = dir_entry_at(bh->data, off);
+		const struct ext4_dir_entry *de = dir_entry_at(data, off);
 		uint32_t used = de->inode.raw ? dir_rec_bytes(de->name_len) : 0;
 
 		rec_len = dir_rec_len_get(de, block_bytes);
+		*off_out = off;
 		if (unlikely(!dir_entry_is_sound(de, rec_len, end - off)))
-			return dir_entry_report(dir, bh, lblk, off);
-		if (rec_len >= used + need_bytes) {
-			*off_out = off;
+			return -EUCLEAN;
+		if (rec_len >= used + need_bytes)
 			return 0;
-		}
 	}
 	return -ENOSPC;
+}
+
+int dir_block_find_room(struct inode *dir, uint32_t need_bytes, struct dir_pos *pos)
+{
+	struct buffer_head *bh = pos->bh;
+	uint32_t note = atomic_load_explicit(&bh->note, memory_order_relaxed);
+	int err = -ENOSPC;
+
+	if (note && note < dir_leaf_bytes(dir->fs))
+		err = find_room_from(dir->fs, bh->data, note, need_bytes, &pos->off);
+	if (err)
+		err = find_room_from(dir->fs, bh->data, 0, need_bytes, &pos->off);
+	if (!err)
+		note_set(bh, pos->off);
+	return err == -EUCLEAN ? dir_entry_report(dir, bh, pos->lblk, pos->off) : err;
 }
 
 static void entry_write(const struct ext4_fs *fs, struct ext4_dir_entry *de, const struct name *name, ino_num ino,
@@ -256,33 +321,52 @@ static void entry_write(const struct ext4_fs *fs, struct ext4_dir_entry *de, con
 	memset(de->name + name->len, 0, name_room - name->len);
 }
 
-void dir_block_insert(const struct ext4_fs *fs, uint8_t *data, uint32_t off, const struct name *name, ino_num ino,
+void dir_block_insert(const struct ext4_fs *fs, struct buffer_head *bh, uint32_t off, const struct name *name, ino_num ino,
 		      uint8_t type)
 {
-	struct ext4_dir_entry *de = dir_entry_at(data, off);
+	struct ext4_dir_entry *de = dir_entry_at(bh->data, off);
 
 	if (de->inode.raw) {
 		uint32_t used = dir_rec_bytes(de->name_len), rec_len = dir_rec_len_get(de, fs->block_bytes);
 
 		dir_rec_len_set(de, used);
-		de = dir_entry_at(data, off + used);
+		off += used;
+		de = dir_entry_at(bh->data, off);
 		dir_rec_len_set(de, rec_len - used);
 	}
+	note_set(bh, off);
 	entry_write(fs, de, name, ino, type);
 }
 
-int dir_block_remove(struct inode *dir, struct buffer_head *bh, lblk_t lblk, uint32_t off)
+/* The entry in front of @pos, which has one. What was inserted since it was found may have got between. */
+static int entry_before(struct inode *dir, const struct dir_pos *pos, uint32_t *before_out)
 {
 	const uint32_t block_bytes = dir->fs->block_bytes;
-	struct ext4_dir_entry *de = dir_entry_at(bh->data, off), *before = NULL;
-	uint32_t rec_len, used = dir_rec_bytes(de->name_len);
+	uint32_t rec_len;
 
-	for (uint32_t at = 0; at < off; at += rec_len) {
-		before = dir_entry_at(bh->data, at);
-		rec_len = dir_rec_len_get(before, block_bytes);
-		if (!dir_entry_is_sound(before, rec_len, block_bytes - at) || rec_len > off - at)
-			return dir_entry_report(dir, bh, lblk, at);
+	for (uint32_t at = pos->before; at < pos->off; at += rec_len) {
+		const struct ext4_dir_entry *de = dir_entry_at(pos->bh->data, at);
+
+		rec_len = dir_rec_len_get(de, block_bytes);
+		if (!dir_entry_is_sound(de, rec_len, block_bytes - at) || rec_len > pos->off - at)
+			return dir_entry_report(dir, pos->bh, pos->lblk, at);
+		*before_out = at;
 	}
+	return 0;
+}
+
+int dir_block_remove(struct inode *dir, const struct dir_pos *pos)
+{
+	const uint32_t block_bytes = dir->fs->block_bytes;
+	struct ext4_dir_entry *de = dir_entry_at(pos->bh->data, pos->off), *before = NULL;
+	uint32_t rec_len, used = dir_rec_bytes(de->name_len), before_off = 0;
+	int err = pos->off ? entry_before(dir, pos, &before_off) : 0;
+
+	if (err)
+		return err;
+	if (pos->off)
+		before = dir_entry_at(pos->bh->data, before_off);
+	note_set(pos->bh, before_off);
 	rec_len = dir_rec_len_get(de, block_bytes);
 	/* The name is wiped, so that it does not outlive its file on disk. */
 	memset(de->name, 0, used - sizeof(*de));
@@ -305,11 +389,12 @@ static void leaf_tail_init(const struct ext4_fs *fs, uint8_t *data)
 		};
 }
 
-void dir_leaf_init(const struct ext4_fs *fs, uint8_t *data)
+void dir_leaf_init(const struct ext4_fs *fs, struct buffer_head *bh)
 {
-	memset(data, 0, fs->block_bytes);
-	dir_rec_len_set(dir_entry_at(data, 0), dir_leaf_bytes(fs));
-	leaf_tail_init(fs, data);
+	memset(bh->data, 0, fs->block_bytes);
+	dir_rec_len_set(dir_entry_at(bh->data, 0), dir_leaf_bytes(fs));
+	leaf_tail_init(fs, bh->data);
+	note_set(bh, 0);
 }
 
 uint32_t dir_map_max(const struct ext4_fs *fs)
@@ -342,12 +427,13 @@ int dir_leaf_map(struct inode *dir, const struct buffer_head *bh, lblk_t lblk, u
 	return count;
 }
 
-void dir_leaf_pack(const struct ext4_fs *fs, uint8_t *data, const uint8_t *from, const struct dir_map_entry *map,
+void dir_leaf_pack(const struct ext4_fs *fs, struct buffer_head *bh, const uint8_t *from, const struct dir_map_entry *map,
 		   uint32_t count)
 {
+	uint8_t *data = bh->data;
 	uint32_t to = 0, last = 0;
 
-	dir_leaf_init(fs, data);
+	dir_leaf_init(fs, bh);
 	for (uint32_t i = 0; i < count; i++) {
 		memcpy(data + to, from + map[i].off, map[i].rec_bytes);
 		dir_rec_len_set(dir_entry_at(data, to), map[i].rec_bytes);
@@ -355,4 +441,5 @@ void dir_leaf_pack(const struct ext4_fs *fs, uint8_t *data, const uint8_t *from,
 		to += map[i].rec_bytes;
 	}
 	dir_rec_len_set(dir_entry_at(data, last), dir_leaf_bytes(fs) - last);
+	note_set(bh, last);
 }

@@ -116,7 +116,7 @@ static uint32_t index_csum(const struct inode *dir, lblk_t lblk, const uint8_t *
 	uint32_t count = le16_get(dx_countlimit_of(entries_of(lblk, data))->count);
 	uint32_t csum;
 
-	csum = crc32c(dir_csum_seed(dir), data, entries_offset(lblk) + count * sizeof(struct dx_entry));
+	csum = crc32c(inode_csum_seed(dir), data, entries_offset(lblk) + count * sizeof(struct dx_entry));
 	return crc32c(csum, &tail, sizeof(tail));
 }
 
@@ -284,7 +284,7 @@ static int find_by_hash(struct inode *dir, struct dx_path *path, const struct na
 		err = dir_block_read(dir, pos->lblk, DIR_BLOCK_LEAF, &pos->bh);
 		if (err)
 			return err;
-		err = dir_block_find(dir, pos->bh, pos->lblk, name, &pos->off);
+		err = dir_block_find(dir, name, pos);
 		if (err != -ENOENT)
 			break;
 		dir_pos_put(pos);

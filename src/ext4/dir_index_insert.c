@@ -126,8 +126,8 @@ static int leaf_split(struct handle *h, struct inode *dir, struct dx_path *path,
 	if (err)
 		return err;
 	key = m->map[keep].hash | (m->map[keep].hash == m->map[keep - 1].hash); /* X2 */
-	dir_leaf_pack(dir->fs, bh->data, m->copy, m->map, keep);
-	dir_leaf_pack(dir->fs, new_bh->data, m->copy, m->map + keep, m->count - keep);
+	dir_leaf_pack(dir->fs, bh, m->copy, m->map, keep);
+	dir_leaf_pack(dir->fs, new_bh, m->copy, m->map + keep, m->count - keep);
 	frame_insert(parent, key, new_lblk);
 	err = dir_leaf_dirty(h, dir, new_bh);
 	buffer_put(new_bh);
@@ -142,7 +142,7 @@ static int leaf_compact(struct handle *h, struct inode *dir, struct buffer_head 
 
 	if (err)
 		return err;
-	dir_leaf_pack(dir->fs, bh->data, m->copy, m->map, m->count);
+	dir_leaf_pack(dir->fs, bh, m->copy, m->map, m->count);
 	return dir_leaf_dirty(h, dir, bh);
 }
 
@@ -267,7 +267,7 @@ static int reserve_step(struct handle *h, struct inode *dir, struct dx_path *pat
 	err = dir_block_read(dir, pos->lblk, DIR_BLOCK_LEAF, &pos->bh);
 	if (err)
 		return err;
-	err = dir_block_find_room(dir, pos->bh, pos->lblk, need_bytes, &pos->off);
+	err = dir_block_find_room(dir, need_bytes, pos);
 	if (!err) {
 		err = journal_get_write_access(h, pos->bh);
 		if (!err)
@@ -310,16 +310,17 @@ bool dir_index_is_wanted(const struct inode *dir)
 }
 
 /* Turns the first block into an index root over one leaf, block @leaf_lblk. */
-static void root_init(const struct ext4_fs *fs, uint8_t *data, ino_num self, ino_num parent, lblk_t leaf_lblk)
+static void root_init(const struct ext4_fs *fs, struct buffer_head *bh, ino_num self, ino_num parent, lblk_t leaf_lblk)
 {
 	static const struct name dot = { ".", 1 }, dotdot = { "..", 2 };
+	uint8_t *data = bh->data;
 	struct dx_entry *entries = (struct dx_entry *)(void *)(data + DX_ROOT_ENTRIES);
 
 	memset(data, 0, fs->block_bytes);
 	dir_rec_len_set(dir_entry_at(data, 0), DX_ROOT_DOTDOT);
-	dir_block_insert(fs, data, 0, &dot, self, EXT4_FT_DIR);
+	dir_block_insert(fs, bh, 0, &dot, self, EXT4_FT_DIR);
 	dir_rec_len_set(dir_entry_at(data, DX_ROOT_DOTDOT), fs->block_bytes - DX_ROOT_DOTDOT);
-	dir_block_insert(fs, data, DX_ROOT_DOTDOT, &dotdot, parent, EXT4_FT_DIR);
+	dir_block_insert(fs, bh, DX_ROOT_DOTDOT, &dotdot, parent, EXT4_FT_DIR);
 	*dx_root_info_of(data) = (struct dx_root_info){
 		.hash_version = fs->def_hash_version,
 		.info_length = sizeof(struct dx_root_info),
@@ -332,15 +333,15 @@ static void root_init(const struct ext4_fs *fs, uint8_t *data, ino_num self, ino
 }
 
 /* The inode that an entry of the first block names; -EUCLEAN if it is missing. */
-static int first_block_ino(struct inode *dir, const struct buffer_head *bh, const struct name *name, ino_num *ino_out)
+static int first_block_ino(struct inode *dir, struct buffer_head *bh, const struct name *name, ino_num *ino_out)
 {
-	uint32_t off;
-	int err = dir_block_find(dir, bh, 0, name, &off);
+	struct dir_pos pos = { .bh = bh };
+	int err = dir_block_find(dir, name, &pos);
 
 	if (err == -ENOENT)
 		return INODE_ERROR(dir, -EUCLEAN, bh->blk, "the directory has no \"%.*s\"", name->len, name->str);
 	if (!err)
-		*ino_out = le32_get(dir_entry_at(bh->data, off)->inode);
+		*ino_out = dir_pos_ino(&pos);
 	return err;
 }
 
@@ -363,8 +364,8 @@ static int index_create(struct handle *h, struct inode *dir, struct buffer_head 
 	err = dir_block_append(h, dir, &leaf_lblk, &leaf);
 	if (err)
 		goto free_map;
-	dir_leaf_pack(dir->fs, leaf->data, m.copy, m.map, m.count);
-	root_init(dir->fs, root->data, dir->ino, parent, leaf_lblk);
+	dir_leaf_pack(dir->fs, leaf, m.copy, m.map, m.count);
+	root_init(dir->fs, root, dir->ino, parent, leaf_lblk);
 	dir->flags |= EXT4_INDEX_FL;
 	err = dir_leaf_dirty(h, dir, leaf);
 	buffer_put(leaf);

@@ -36,11 +36,10 @@ static int find_between(struct inode *dir, const struct name *name, lblk_t start
 			lblk += (lblk_t)hole;
 			continue;
 		}
-		err = dir_block_find(dir, pos->bh, lblk, name, &pos->off);
-		if (!err) {
-			pos->lblk = lblk;
+		pos->lblk = lblk;
+		err = dir_block_find(dir, name, pos);
+		if (!err)
 			return 0;
-		}
 		dir_pos_put(pos);
 		if (err != -ENOENT)
 			return err;
@@ -79,9 +78,10 @@ static int find_room(struct inode *dir, uint32_t need_bytes, struct dir_pos *pos
 			lblk += (lblk_t)hole;
 			continue;
 		}
-		err = dir_block_find_room(dir, pos->bh, lblk, need_bytes, &pos->off);
+		pos->lblk = lblk;
+		err = dir_block_find_room(dir, need_bytes, pos);
 		if (!err) {
-			pos->lblk = dir->dir_insert_hint = lblk;
+			dir->dir_insert_hint = lblk;
 			return 0;
 		}
 		dir_pos_put(pos);
@@ -98,7 +98,7 @@ static int reserve_in_new_block(struct handle *h, struct inode *dir, struct dir_
 
 	if (err)
 		return err;
-	dir_leaf_init(dir->fs, pos->bh->data);
+	dir_leaf_init(dir->fs, pos->bh);
 	err = dir_leaf_dirty(h, dir, pos->bh);
 	if (err) {
 		dir_pos_put(pos);

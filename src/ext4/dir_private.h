@@ -11,6 +11,7 @@ struct dir_pos {
 	struct buffer_head *bh; /* owned; NULL: no position */
 	lblk_t lblk;
 	uint32_t off;           /* of the entry; of a room, the entry whose slack it is */
+	uint32_t before;        /* of the entry in front of one that was found; 0: none, or the first */
 };
 
 static inline void dir_pos_put(struct dir_pos *pos)
@@ -91,21 +92,23 @@ int dir_entry_report(struct inode *dir, const struct buffer_head *bh, lblk_t lbl
 const char *dir_leaf_verify(const struct ext4_fs *fs, const uint8_t *data);
 /* The checksum is computed and the block logged; write access was had. */
 int dir_leaf_dirty(struct handle *h, struct inode *dir, struct buffer_head *bh);
-uint32_t dir_csum_seed(const struct inode *dir);
 
-/* Looks for @name. 0 with *off_out, -ENOENT, -EUCLEAN. */
-int dir_block_find(struct inode *dir, const struct buffer_head *bh, lblk_t lblk, const struct name *name,
-		   uint32_t *off_out);
-/* Room for an entry of @need_bytes. 0 with *off_out (see dir_pos), -ENOSPC, -EUCLEAN. */
-int dir_block_find_room(struct inode *dir, const struct buffer_head *bh, lblk_t lblk, uint32_t need_bytes,
-			uint32_t *off_out);
+/*
+ * D1  A leaf's buffer_head.note is the offset of one of its entries, where room was last seen; 0 is always one. Whatever moves
+ *     entries or joins them sets it anew. Under the directory's rwsem, exclusively.
+ */
+
+/* Looks for @name in block @pos->lblk, @pos->bh. 0 with off and before, -ENOENT, -EUCLEAN. */
+int dir_block_find(struct inode *dir, const struct name *name, struct dir_pos *pos);
+/* Room for an entry of @need_bytes in the same block. 0 with off, -ENOSPC, -EUCLEAN. */
+int dir_block_find_room(struct inode *dir, uint32_t need_bytes, struct dir_pos *pos);
 /* Writes an entry into the room at @off. */
-void dir_block_insert(const struct ext4_fs *fs, uint8_t *data, uint32_t off, const struct name *name, ino_num ino,
+void dir_block_insert(const struct ext4_fs *fs, struct buffer_head *bh, uint32_t off, const struct name *name, ino_num ino,
 		      uint8_t type);
-/* Frees the entry at @off: it becomes slack of the one before, or unused if it is the first. -EUCLEAN. */
-int dir_block_remove(struct inode *dir, struct buffer_head *bh, lblk_t lblk, uint32_t off);
+/* Frees the entry at @pos: it becomes slack of the one before, or unused if it is the first. -EUCLEAN. */
+int dir_block_remove(struct inode *dir, const struct dir_pos *pos);
 /* One unused entry over the whole leaf, and the tail. */
-void dir_leaf_init(const struct ext4_fs *fs, uint8_t *data);
+void dir_leaf_init(const struct ext4_fs *fs, struct buffer_head *bh);
 
 /* An entry of a leaf that is being taken apart. */
 struct dir_map_entry {
@@ -118,8 +121,8 @@ struct dir_map_entry {
 int dir_leaf_map(struct inode *dir, const struct buffer_head *bh, lblk_t lblk, uint8_t hash_version,
 		 struct dir_map_entry *map);
 uint32_t dir_map_max(const struct ext4_fs *fs);
-/* Fills leaf @data with the @count entries of @map, which lie in @from (another memory). */
-void dir_leaf_pack(const struct ext4_fs *fs, uint8_t *data, const uint8_t *from, const struct dir_map_entry *map,
+/* Fills a leaf with the @count entries of @map, which lie in @from (another memory). */
+void dir_leaf_pack(const struct ext4_fs *fs, struct buffer_head *bh, const uint8_t *from, const struct dir_map_entry *map,
 		   uint32_t count);
 
 /* ---- dir_hash.c ---- */

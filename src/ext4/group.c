@@ -108,17 +108,20 @@ static fsblk_t desc_block_location(const struct ext4_fs *fs, uint32_t index)
 
 static uint16_t desc_csum(const struct ext4_fs *fs, group_t group, const struct ext4_group_desc *desc)
 {
-	static const le16 zero;
-	const size_t off = offsetof(struct ext4_group_desc, bg_checksum), after = off + sizeof(zero);
+	const size_t off = offsetof(struct ext4_group_desc, bg_checksum), after = off + sizeof(desc->bg_checksum);
 	const uint8_t *bytes = (const uint8_t *)desc;
 	le32 number = le32_make(group);
 
 	if (fs->has_metadata_csum) {
-		uint32_t csum = crc32c(fs->csum_seed, &number, sizeof(number));
+		struct {
+			le32 number;
+			uint8_t before[offsetof(struct ext4_group_desc, bg_checksum)];
+			le16 zero;
+		} head = { .number = number };
+		static_assert(sizeof(head) == sizeof(number) + offsetof(struct ext4_group_desc, bg_checksum) + sizeof(le16), "no padding");
 
-		csum = crc32c(csum, bytes, off);
-		csum = crc32c(csum, &zero, sizeof(zero));
-		return (uint16_t)crc32c(csum, bytes + after, fs->desc_bytes - after);
+		memcpy(head.before, bytes, off);
+		return (uint16_t)crc32c(crc32c(fs->csum_seed, &head, sizeof(head)), bytes + after, fs->desc_bytes - after);
 	}
 	if (fs->has_gdt_csum) {
 		uint16_t csum = crc16(UINT16_MAX, fs_super(fs)->s_uuid, 16);

@@ -15,10 +15,9 @@
 
 uint32_t inode_csum_seed(const struct inode *inode)
 {
-	le32 number = le32_make(inode->ino), generation = le32_make(inode->generation);
-	uint32_t seed = crc32c(inode->fs->csum_seed, &number, sizeof(number));
+	const le32 who[2] = { le32_make(inode->ino), le32_make(inode->generation) };
 
-	return crc32c(seed, &generation, sizeof(generation));
+	return crc32c(inode->fs->csum_seed, who, sizeof(who));
 }
 
 static bool has_csum_hi(const struct inode *inode)
@@ -63,7 +62,10 @@ void inode_raw_csum_set(const struct inode *inode, struct ext4_inode *raw)
 
 	if (!inode->fs->has_metadata_csum)
 		return;
-	csum = inode_raw_csum(inode, raw);
+	raw->i_checksum_lo = le16_make(0); /* both count as zeros */
+	if (has_csum_hi(inode))
+		raw->i_checksum_hi = le16_make(0);
+	csum = crc32c(inode_csum_seed(inode), raw, inode->fs->inode_bytes);
 	raw->i_checksum_lo = le16_make((uint16_t)csum);
 	if (has_csum_hi(inode))
 		raw->i_checksum_hi = le16_make((uint16_t)(csum >> 16));

@@ -2,6 +2,7 @@
 /* dir_harness.c - see dir_harness.h; stands in for map.h, jbd2.h and buffer.h */
 #include "dir_harness.h"
 
+#include "base/checksum.h"
 #include "ext4/map.h"
 
 static struct env *the_env; /* of the running test; the stand-ins below have no other way to it */
@@ -12,6 +13,13 @@ int fs_inode_error(const struct inode *inode, const char *func, int err, fsblk_t
 {
 	the_env->errors++;
 	return err;
+}
+
+uint32_t inode_csum_seed(const struct inode *inode)
+{
+	const le32 who[2] = { le32_make(inode->ino), le32_make(inode->generation) };
+
+	return crc32c(inode->fs->csum_seed, who, sizeof(who));
 }
 
 int inode_block_read(struct inode *inode, lblk_t lblk, struct buffer_head **bh_out)
