@@ -2,7 +2,8 @@
 /*
  * micro.c - operations per second of one kind, by one or more threads
  *
- * micro [-j] [-t THREADS] [-s SECONDS] [-n COUNT] [-o OPTIONS] TARGET TEST...   TARGET: a directory, "memory", or "image:PATH"
+ * micro [-j] [-t THREADS] [-s SECONDS] [-n COUNT] [-o OPTIONS] TARGET TEST...   TARGET: a directory, "memory", or "image:PATH",
+ * a file system made anew in that file, whatever was in it
  * Prints a line per test: TARGET TEST THREADS OPERATIONS_PER_SECOND MICROSECONDS_PER_OPERATION
  * With -j as JSON, with the time that all processors of the machine were busy, whoever's work it was, and the counters.
  */
@@ -383,7 +384,7 @@ static const struct test *find_test(const char *name)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: micro [-j] [-t THREADS] [-s SECONDS] [-n NAMES] [-m FILE_MIB] [-S STREAM_MIB] [-o OPTIONS] DIR|memory|image:PATH TEST...\ntests:");
+	fprintf(stderr, "usage: micro [-j] [-t THREADS] [-s SECONDS] [-n NAMES] [-m FILE_MIB] [-S STREAM_MIB] [-o OPTIONS] DIR|memory|image:PATH TEST...\nPATH is overwritten\ntests:");
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		fprintf(stderr, " %s", tests[i].name);
 	fputc('\n', stderr);

@@ -59,12 +59,17 @@ static uint64_t root_reserved_blocks(const struct ext4_fs *fs)
 	return min_of(blks, fs->blocks_count);
 }
 
-/* As many as Linux keeps: 2%, at most 4,096; nothing is unwritten where there are no extents. */
+/* As many as Linux keeps: 2%, at most 4,096 clusters; nothing is unwritten where there are no extents. */
 static uint64_t spare_blocks(const struct ext4_fs *fs)
 {
 	if (!fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_EXTENTS))
 		return 0;
-	return min_of(fs->blocks_count / 50, (fsblk_t)SPARE_BLOCKS_MAX);
+	return min_of((fs->blocks_count >> fs->cluster_bits) / 50, (uint64_t)SPARE_BLOCKS_MAX) << fs->cluster_bits;
+}
+
+uint64_t balloc_kept_blocks(const struct ext4_fs *fs)
+{
+	return spare_blocks(fs) + root_reserved_blocks(fs);
 }
 
 int balloc_init(struct ext4_fs *fs)

@@ -10,6 +10,9 @@ struct inode;
 int balloc_init(struct ext4_fs *fs);   /* at mount, groups loaded */
 void balloc_exit(struct ext4_fs *fs);
 
+/* Blocks that are not for everybody: root's, and those for what may not fail. Ready once the superblock is read. */
+uint64_t balloc_kept_blocks(const struct ext4_fs *fs);
+
 #define BALLOC_DATA       0x01u  /* file data: may use preallocation and large runs */
 #define BALLOC_METADATA   0x02u  /* a tree, directory or xattr block */
 #define BALLOC_RESERVED   0x04u  /* the blocks were reserved with balloc_reserve(): cannot fail with ENOSPC */

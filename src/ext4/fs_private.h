@@ -41,11 +41,10 @@ struct fs_private {
 	struct ext4_fs *fs;                   /* [const] */
 	struct error_state error;
 	struct system_zone *zone;             /* [const after mount] */
+	struct log_sink journal_log;          /* [const] the journal's messages, with the name of the file system in front */
 	struct journal_runs *journal_runs;    /* [const after mount] where the journal inode's blocks are; NULL: none inside */
 	struct fast_commit *fast_commit;      /* [mount] what recovery found, until it is carried out; NULL: nothing */
 	uint64_t overhead_blocks;             /* [const] for statfs */
-	uint64_t root_reserved_blocks;        /* [const] s_r_blocks_count */
-	uint64_t spare_blocks;                /* [const] kept for metadata of unwritten extents, as Linux's s_resv_clusters */
 	uint64_t kbytes_written_at_mount;     /* [const] */
 	uint16_t mount_state;                 /* [super_lock] s_state to store at a clean unmount */
 	_Atomic bool writable;                /* [atomic] mounted read-write at first: the superblock must be closed */

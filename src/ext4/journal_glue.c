@@ -281,12 +281,19 @@ static bool may_commit_async(const struct ext4_fs *fs)
 	return fs->opt.journal_async_commit && !fs_has_ro_compat(fs, EXT4_FEATURE_RO_COMPAT_METADATA_CSUM);
 }
 
+static void journal_message(void *arg, int level, const char *text)
+{
+	const struct ext4_fs *fs = arg;
+
+	log_print(&fs->log, level, "%s: %s", fs->name, text);
+}
+
 int journal_glue_recover(struct ext4_fs *fs)
 {
 	struct replay_arg replay = { .fs = fs, .before = *fs_super(fs) };
 	struct journal_params params = {
 		.map_arg = fs, .block_bytes = fs->block_bytes, .bc = fs->bc, .fs_blocks = fs->blocks_count,
-		.counters = fs->counters, .log = &fs->log, .barriers = fs->opt.barrier,
+		.counters = fs->counters, .log = &fs->priv->journal_log, .barriers = fs->opt.barrier,
 		.async_commit = may_commit_async(fs), .commit_interval_ms = fs->opt.commit_interval_ms,
 		.max_batch_us = fs->opt.max_batch_us, .on_abort = error_on_journal_abort, .abort_arg = fs,
 		.fc_take = fast_commit_take, .fc_arg = fs,
@@ -296,6 +303,7 @@ int journal_glue_recover(struct ext4_fs *fs)
 
 	if (!wants_journal(fs))
 		return 0;
+	fs->priv->journal_log = (struct log_sink){ .func = journal_message, .arg = fs };
 	err = journal_find(fs, &params);
 	if (!err)
 		err = journal_open(&params, &fs->journal);

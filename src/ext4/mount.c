@@ -20,7 +20,6 @@
 #include "ext4/super.h"
 
 #define IOEND_THREADS 4u
-#define SPARE_BLOCKS_MAX 4096u /* as Linux: at most so many, or 2%, are kept for metadata of unwritten extents */
 
 static int fs_alloc(struct block_device *dev, const struct ext4_options *opt, const struct log_sink *log,
 		    const char *name, struct ext4_fs **fs_out)
@@ -312,12 +311,6 @@ static void count_space(struct ext4_fs *fs)
 	if (fs->cluster_bits && le32_get(es->s_overhead_clusters))
 		overhead = (uint64_t)le32_get(es->s_overhead_clusters) << fs->cluster_bits;
 	priv->overhead_blocks = min_of(overhead, fs->blocks_count);
-	priv->root_reserved_blocks = le32_get(es->s_r_blocks_count_lo);
-	if (fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_64BIT))
-		priv->root_reserved_blocks |= (uint64_t)le32_get(es->s_r_blocks_count_hi) << 32;
-	if (fs_has_incompat(fs, EXT4_FEATURE_INCOMPAT_EXTENTS))
-		priv->spare_blocks = min_of((fs->blocks_count >> fs->cluster_bits) / 50, (uint64_t)SPARE_BLOCKS_MAX)
-				     << fs->cluster_bits;
 	priv->kbytes_written_at_mount = le64_get(es->s_kbytes_written);
 	priv->mount_state = le16_get(es->s_state);
 }

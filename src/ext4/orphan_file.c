@@ -101,6 +101,8 @@ int orphan_file_open(struct ext4_fs *fs)
 	if (!file)
 		return -ENOMEM;
 	err = inode_load_special(fs, le32_get(fs_super(fs)->s_orphan_file_inum), file);
+	if (err == -ESTALE)
+		err = FS_ERROR(fs, -EUCLEAN, "superblock: s_orphan_file_inum is %u, an inode not in use", file->ino);
 	if (!err)
 		err = file_open(fs, fs->orphans, file);
 	inode_free(file);

@@ -416,7 +416,7 @@ int super_set_last_mounted(struct ext4_fs *fs, const char *path)
 void ext4_statfs(struct ext4_fs *fs, struct ext4_statfs *out)
 {
 	const struct ext4_super_block *es = fs_super(fs);
-	uint64_t kept = fs->priv->root_reserved_blocks + fs->priv->spare_blocks;
+	uint64_t kept = balloc_kept_blocks(fs);
 	le64 uuid[2];
 
 	memcpy(uuid, es->s_uuid, sizeof(uuid));

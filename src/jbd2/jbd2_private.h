@@ -218,7 +218,10 @@ static inline uint32_t log_blocks_for(const struct journal *j, uint32_t blocks)
 
 /* Reads and checks it; sets layout, first, end, maxlen, disk_errno. Errors as journal_open(). */
 int journal_super_read(struct journal *j);
-/* Sets the features of @j's superblock and what follows from them; the log must be empty. Writes it. */
+/*
+ * Sets the features of @j's superblock and what follows from them; the log must be empty. It is written with the first commit,
+ * or at once where fast commits wait in the log.
+ */
 int journal_super_set_features(struct journal *j, bool csum_v3, bool is_64bit);
 /*
  * Writes that the log begins at @start (0: it is empty) with transaction @tid. With barriers the device is flushed

@@ -179,7 +179,7 @@ int journal_super_set_features(struct journal *j, bool csum_v3, bool is_64bit)
 {
 	struct journal_superblock *sb = j->super;
 	uint32_t compat, incompat;
-	int err;
+	int err = 0;
 
 	mutex_lock(&j->super_lock);
 	/* Blocks in the log follow the features they were written with. */
@@ -208,7 +208,8 @@ int journal_super_set_features(struct journal *j, bool csum_v3, bool is_64bit)
 	sb->s_feature_compat = be32_make(compat);
 	sb->s_feature_incompat = be32_make(incompat);
 	super_derive(j);
-	err = super_write(j, BIO_FUA);
+	if (j->fc_pending) /* else with the first commit, which says where the log begins: until then nothing in it counts */
+		err = super_write(j, BIO_FUA);
 	mutex_unlock(&j->super_lock);
 	return err;
 }
