@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c - the `uext4` command */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/tool.h"
@@ -54,6 +55,7 @@ int main(int argc, char **argv)
 {
 	struct tool tool = { 0 };
 	char prefix[32]; /* of what getopt says, as of all else */
+	int code;
 
 	if (argc < 2) {
 		print_help(stderr);
@@ -78,5 +80,7 @@ int main(int argc, char **argv)
 	}
 	snprintf(prefix, sizeof(prefix), "uext4: %s", tool.command->name);
 	argv[1] = prefix;
-	return tool.command->run(&tool, argc - 1, argv + 1);
+	code = tool.command->run(&tool, argc - 1, argv + 1);
+	free(tool.mount_options);
+	return code;
 }

@@ -18,6 +18,15 @@ int tool_usage(const struct tool *tool)
 	return EXIT_USAGE;
 }
 
+static void add_mount_options(struct tool *tool, const char *more)
+{
+	char *before = tool->mount_options;
+
+	tool->mount_options = tool_alloc((before ? strlen(before) + 1 : 0) + strlen(more) + 1);
+	sprintf(tool->mount_options, "%s%s%s", before ? before : "", before ? "," : "", more);
+	free(before);
+}
+
 int tool_option(struct tool *tool, int argc, char **argv, const char *shorts, const struct option *longs)
 {
 	static const struct option none[] = { { 0 } };
@@ -28,7 +37,7 @@ int tool_option(struct tool *tool, int argc, char **argv, const char *shorts, co
 	do {
 		opt = getopt_long(argc, argv, with_o, longs ? longs : none, NULL);
 		if (opt == 'o')
-			tool->mount_options = optarg;
+			add_mount_options(tool, optarg);
 	} while (opt == 'o');
 	return opt;
 }

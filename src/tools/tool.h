@@ -27,7 +27,7 @@ struct command {
 /* One run of a subcommand. */
 struct tool {
 	const struct command *command;
-	const char *mount_options; /* -o, or NULL */
+	char *mount_options;       /* all -o, joined by commas; owned; NULL: none */
 	const char *image;         /* NULL: none yet */
 	struct uext4_fs *fs;       /* NULL: not open */
 	bool failed;               /* something was reported: the exit code is EXIT_FAILED */
