@@ -51,14 +51,22 @@ static struct dx_entry *entries_of(lblk_t lblk, const uint8_t *data)
 	return (struct dx_entry *)(uintptr_t)(data + entries_offset(lblk));
 }
 
+/*
+ * Without checksums an empty leaf too is one unused entry that spans the block: only the limit, where a leaf's first entry had
+ * its name, tells a node. With them a leaf's entries end before its tail.
+ */
 bool dx_block_is_index(const struct inode *dir, lblk_t lblk, const uint8_t *data)
 {
+	const struct ext4_fs *fs = dir->fs;
 	const struct ext4_dir_entry *de = dir_entry_at(data, 0);
 
 	if (!dir_is_indexed(dir))
 		return false;
-	return lblk == 0 || (!de->inode.raw && !de->name_len && !de->file_type &&
-			     dir_rec_len_get(de, dir->fs->block_bytes) == dir->fs->block_bytes);
+	if (lblk == 0)
+		return true;
+	if (de->inode.raw || de->name_len || de->file_type || dir_rec_len_get(de, fs->block_bytes) != fs->block_bytes)
+		return false;
+	return fs->has_metadata_csum || le16_get(dx_countlimit_of(entries_of(lblk, data))->limit) == dx_node_limit(fs);
 }
 
 static const char *root_verify(const struct ext4_fs *fs, const uint8_t *data)
