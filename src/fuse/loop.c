@@ -65,7 +65,7 @@ struct loop {
 	_Atomic(struct worker *) leader; /* [atomic] written under lock, or by compare-and-swap from NULL */
 	_Atomic uint64_t busy_since_ns; /* [atomic] the leader's request in hand, 0: none */
 	_Atomic uint64_t last_request_ns; /* [atomic] for L4, coarse */
-	_Atomic bool standby_sleeps;    /* [atomic] L4: without a timer */
+	_Atomic bool standby_sleeps;    /* [atomic] L4: without a timer, or about to */
 	_Atomic bool stopped;
 	_Atomic int err;
 };
@@ -115,16 +115,24 @@ static void stop_all(struct loop *loop, int err)
 	eventfd_write(loop->stop_fd, 1);
 }
 
-static void wake_one(struct worker *by, bool as_helper)
+static void wake_helper(struct worker *by)
 {
 	struct loop *loop = by->loop;
 
 	pthread_mutex_lock(&loop->lock);
-	if (as_helper && loop->idle > loop->helpers_wanted)
+	if (loop->idle > loop->helpers_wanted)
 		loop->helpers_wanted++;
 	if (!loop->idle)
 		start_worker(loop, by);
 	pthread_cond_signal(&loop->idle_cond);
+	pthread_mutex_unlock(&loop->lock);
+}
+
+/* L4. Any of the idle may be it: all look. */
+static void wake_standby(struct loop *loop)
+{
+	pthread_mutex_lock(&loop->lock);
+	pthread_cond_broadcast(&loop->idle_cond);
 	pthread_mutex_unlock(&loop->lock);
 }
 
@@ -171,13 +179,17 @@ static bool take_from_blocked(struct worker *w)
 static void wait_idle(struct loop *loop, bool standby)
 {
 	struct timespec until;
-	uint64_t t = now_ns();
+	uint64_t last, t;
 
-	if (!standby || t - loop->last_request_ns > QUIET_NS) {
-		loop->standby_sleeps |= standby;
+	/* A leader that does not see this yet has a request that we see below. */
+	loop->standby_sleeps |= standby;
+	last = loop->last_request_ns;
+	t = now_ns(); /* after it, or it might be later */
+	if (!standby || t - last > QUIET_NS) {
 		pthread_cond_wait(&loop->idle_cond, &loop->lock);
 		return;
 	}
+	loop->standby_sleeps = false;
 	t += WATCH_NS;
 	until = (struct timespec){ (time_t)(t / 1000000000u), (long)(t % 1000000000u) };
 	pthread_cond_timedwait(&loop->idle_cond, &loop->lock, &until);
@@ -258,7 +270,7 @@ static void lead(struct worker *w, const struct raw_request *raw, bool crowd, ui
 	loop->busy_since_ns = t;
 	loop->last_request_ns = t;
 	if (loop->standby_sleeps)
-		wake_one(w, false);
+		wake_standby(loop);
 }
 
 /* L6: this worker, which does not lead, is the partner, or becomes it if there is none. */
@@ -302,7 +314,7 @@ static void process(struct worker *w, int len)
 	if (crowd || loop->leader == w)
 		t = now_ns();
 	if (help_is_wanted(w, crowd))
-		wake_one(w, true);
+		wake_helper(w);
 	if (loop->leader == w)
 		lead(w, raw, crowd, t);
 	else if (raw_request_may_block(raw))
