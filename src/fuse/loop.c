@@ -11,7 +11,8 @@
  * L2  A leader that meets a backlog (requests follow each other without a pause, and another is waiting) wakes a
  *     helper, which reads until the queue is empty and goes back to sleep.
  * L3  A leader that may block (fsync) hands the lead over first. One that blocks unforeseen (a cold read, a wait for
- *     log space) loses the lead to the standby, an idle worker that looks in every WATCH_NS while requests flow.
+ *     log space) loses the lead to the standby, an idle worker that looks in every WATCH_NS while requests flow. So that there is
+ *     one, whoever is the last to leave the idle starts another.
  * L4  The standby sleeps without a timer when no request came for QUIET_NS; the leader wakes it with the next one.
  * L5  A leader with one steady caller runs on his processor (follow.c), and there sleeps at once: to spin would keep
  *     the caller from running.
@@ -20,7 +21,7 @@
  *     mostly finds one of them on his own processor. There is at most one partner, and only it and the leader sleep there.
  *     Helpers (L2) come too only where requests are slow: they wait for something.
  *
- * Workers are started when the last idle one is taken, up to max_threads.
+ * There are up to max_threads workers.
  */
 #include <errno.h>
 #include <poll.h>
@@ -57,7 +58,7 @@ struct loop {
 	pthread_mutex_t lock;
 	pthread_cond_t idle_cond;       /* CLOCK_MONOTONIC */
 	unsigned started;               /* [lock] workers running */
-	unsigned idle;                  /* [lock] of them, waiting on idle_cond */
+	unsigned idle;                  /* [lock] of them, waiting on idle_cond, or on their way there since they were started */
 	unsigned helpers_wanted;        /* [lock] wake-ups not yet taken (L2) */
 	bool watching;                  /* [lock] one of the idle is the standby */
 	struct crowd crowd;
@@ -97,10 +98,12 @@ static void start_worker(struct loop *loop, const struct worker *by)
 	pthread_attr_init(&attr);
 	if (by)
 		follow_set_attr(&by->follow, &attr);
-	if (pthread_create(&w->thread, &attr, worker_main, w))
+	if (pthread_create(&w->thread, &attr, worker_main, w)) {
 		request_buffer_free(&w->buffer);
-	else
+	} else {
 		loop->started++;
+		loop->idle++;
+	}
 	pthread_attr_destroy(&attr);
 }
 
@@ -120,10 +123,10 @@ static void wake_helper(struct worker *by)
 	struct loop *loop = by->loop;
 
 	pthread_mutex_lock(&loop->lock);
-	if (loop->idle > loop->helpers_wanted)
-		loop->helpers_wanted++;
 	if (!loop->idle)
 		start_worker(loop, by);
+	if (loop->idle > loop->helpers_wanted)
+		loop->helpers_wanted++;
 	pthread_cond_signal(&loop->idle_cond);
 	pthread_mutex_unlock(&loop->lock);
 }
@@ -136,15 +139,15 @@ static void wake_standby(struct loop *loop)
 	pthread_mutex_unlock(&loop->lock);
 }
 
-/* L3, foreseen: somebody idle takes the lead while this one works. Nobody idle and none to start: it stays. */
+/* L3, foreseen: somebody idle takes the lead while this one works, or the first to become so. No other worker: it stays. */
 static void hand_over(struct worker *w)
 {
 	struct loop *loop = w->loop;
 
 	pthread_mutex_lock(&loop->lock);
-	if (!loop->idle)
+	if (loop->leader == w && !loop->idle)
 		start_worker(loop, w);
-	if (loop->started > 1) {
+	if (loop->leader == w && loop->started > 1) {
 		loop->leader = NULL;
 		loop->busy_since_ns = 0;
 		pthread_cond_signal(&loop->idle_cond);
@@ -170,8 +173,6 @@ static bool take_from_blocked(struct worker *w)
 	loop->leader = w;
 	loop->busy_since_ns = 0;
 	loop->server->handovers++;
-	if (loop->idle <= 1)
-		start_worker(loop, w);
 	return true;
 }
 
@@ -202,7 +203,6 @@ static bool wait_for_role(struct worker *w)
 	bool standby = false, have = false;
 
 	pthread_mutex_lock(&loop->lock);
-	loop->idle++;
 	while (!loop->stopped && !have) {
 		if (!loop->leader) {
 			loop->leader = w;
@@ -221,6 +221,8 @@ static bool wait_for_role(struct worker *w)
 		}
 	}
 	loop->idle--;
+	if (!loop->idle)
+		start_worker(loop, w); /* L3 */
 	if (standby) {
 		loop->watching = false;
 		pthread_cond_signal(&loop->idle_cond); /* another becomes the standby */
@@ -323,8 +325,11 @@ static void process(struct worker *w, int len)
 	fuse_session_process_buf(server->session, &request);
 	if (server->on_ready)
 		tell_ready(loop);
-	if (loop->leader == w)
-		loop->busy_since_ns = 0;
+	if (loop->leader == w) {
+		uint64_t begun = t; /* who has taken the lead in between has begun at another time */
+
+		atomic_compare_exchange_strong(&loop->busy_since_ns, &begun, 0);
+	}
 	if (crowd)
 		crowd_served(&loop->crowd, now_ns() - t);
 }
@@ -407,6 +412,13 @@ static void serve(struct worker *w)
 	}
 }
 
+static void become_idle(struct loop *loop)
+{
+	pthread_mutex_lock(&loop->lock);
+	loop->idle++;
+	pthread_mutex_unlock(&loop->lock);
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -417,6 +429,7 @@ static void *worker_main(void *arg)
 		serve(w);
 		partner_leave(w);
 		follow_leave(&w->follow);
+		become_idle(w->loop);
 	}
 	request_buffer_free(&w->buffer);
 	return NULL;
