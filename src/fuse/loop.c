@@ -444,7 +444,7 @@ struct loop *loop_create(struct server *server)
 		return NULL;
 	loop->server = server;
 	crowd_init(&loop->crowd);
-	loop->device_fd = fuse_session_fd(server->session);
+	loop->device_fd = server->device_fd;
 	loop->stop_fd = eventfd(0, EFD_CLOEXEC);
 	loop->workers = calloc(server->options.max_threads, sizeof(*loop->workers));
 	if (loop->stop_fd < 0 || !loop->workers) {

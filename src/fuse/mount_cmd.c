@@ -263,7 +263,7 @@ static void mount_is_ready(struct server *server)
 static int run_server(struct mount_args *args, int ready_fd)
 {
 	struct server server = { .options = args->options, .on_ready = mount_is_ready, .ready_fd = ready_fd,
-				 .mountpoint = args->mountpoint_path, .wait_fd = -1 };
+				 .mountpoint = args->mountpoint_path, .device_fd = -1, .wait_fd = -1 };
 	sigset_t set;
 	int err, close_err;
 

@@ -36,6 +36,7 @@ struct server_options {
 
 struct server {
 	struct uext4_fs *fs;             /* [const] */
+	int device_fd;                   /* [const] /dev/fuse, while there is a session */
 	struct fuse_session *session;    /* [const] */
 	struct server_options options;   /* [const] */
 	void (*on_ready)(struct server *server); /* [leader] called once, when INIT is answered; NULL after */

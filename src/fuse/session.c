@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* session.c - the libfuse session: mounting, and what its INIT reply lacks */
+/*
+ * session.c - the libfuse session: mounting, and what its INIT reply lacks
+ *
+ * Unmounting, libfuse closes its descriptor of the device first, and the file system is gone for whoever still uses it. After a
+ * signal these have some time left, and the workers still serve: so everything goes through a descriptor of our own.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -13,8 +18,10 @@
 
 static ssize_t session_read(int fd, void *buf, size_t len, void *userdata)
 {
-	(void)userdata;
-	return read(fd, buf, len);
+	const struct server *server = userdata;
+
+	(void)fd;
+	return read(server->device_fd, buf, len);
 }
 
 /*
@@ -35,10 +42,12 @@ static ssize_t write_init_reply(int fd, struct iovec *iov, int count)
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
 {
-	(void)userdata;
+	const struct server *server = userdata;
+
+	(void)fd;
 	if (raw_request_current()->offers_killpriv_v2)
-		return write_init_reply(fd, iov, count);
-	return writev(fd, iov, count);
+		return write_init_reply(server->device_fd, iov, count);
+	return writev(server->device_fd, iov, count);
 }
 
 static const struct fuse_custom_io session_io = { .writev = session_writev, .read = session_read };
@@ -72,6 +81,14 @@ static int session_args(struct server *server, const char *image, struct fuse_ar
 	return server->options.io_uring ? add_option(args, "io_uring") : 0;
 }
 
+/* Before the unmount: it might wait for answers that nobody gives any more. */
+static void close_device(struct server *server)
+{
+	if (server->device_fd >= 0)
+		close(server->device_fd);
+	server->device_fd = -1;
+}
+
 int session_create(struct server *server, const char *image, const char *mountpoint)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
@@ -85,12 +102,15 @@ int session_create(struct server *server, const char *image, const char *mountpo
 	if (fuse_session_mount(server->session, mountpoint))
 		goto destroy;
 	fd = fuse_session_fd(server->session);
-	if (fuse_session_custom_io(server->session, &session_io, fd) || fcntl(fd, F_SETFL, O_NONBLOCK)) {
+	server->device_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (server->device_fd < 0 || fuse_session_custom_io(server->session, &session_io, fd) ||
+	    fcntl(fd, F_SETFL, O_NONBLOCK)) {
 		fprintf(stderr, "uext4: mount: cannot set up the connection to the kernel: %s\n", strerror(errno));
 		goto unmount;
 	}
 	return 0;
 unmount:
+	close_device(server);
 	fuse_session_unmount(server->session);
 destroy:
 	fuse_session_destroy(server->session);
@@ -100,6 +120,7 @@ destroy:
 
 void session_destroy(struct server *server)
 {
+	close_device(server);
 	fuse_session_unmount(server->session);
 	fuse_session_destroy(server->session);
 	server->session = NULL;

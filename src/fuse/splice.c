@@ -111,7 +111,7 @@ bool splice_reply_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off)
 {
 	struct server *server = req_server(req);
 	struct fuse_out_header head = { .len = (uint32_t)(sizeof(head) + size), .unique = raw_request_current()->unique };
-	struct delivery d = { .device_fd = fuse_session_fd(server->session), .bytes = sizeof(head) + size };
+	struct delivery d = { .device_fd = server->device_fd, .bytes = sizeof(head) + size };
 	int err;
 
 	if (size < SPLICE_MIN_BYTES || size > PIPE_BYTES - PIPE_PAGE_BYTES)
