@@ -462,21 +462,28 @@ struct loop *loop_create(struct server *server)
 	return loop;
 }
 
-int loop_run(struct loop *loop)
+static unsigned workers_started(struct loop *loop)
 {
 	unsigned started;
 
+	pthread_mutex_lock(&loop->lock);
+	started = loop->started;
+	pthread_mutex_unlock(&loop->lock);
+	return started;
+}
+
+int loop_run(struct loop *loop)
+{
 	if (loop->server->options.follow_caller)
 		loop->keeper = keeper_start();
 	pthread_mutex_lock(&loop->lock);
 	start_worker(loop, NULL);
 	start_worker(loop, NULL);
-	started = loop->started;
 	pthread_mutex_unlock(&loop->lock);
-	if (!started)
+	if (!workers_started(loop))
 		return -EAGAIN;
 	/* Workers start others before they end: joined in order, all have been started once the last is reached. */
-	for (unsigned i = 0; i < loop->started; i++)
+	for (unsigned i = 0; i < workers_started(loop); i++)
 		pthread_join(loop->workers[i].thread, NULL);
 	return loop->err;
 }
