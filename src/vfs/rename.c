@@ -316,6 +316,8 @@ int vfs_rename(struct vfs *vfs, const struct vfs_cred *cred, const struct vfs_re
 		op.whiteout = inode_alloc(vfs->fs);
 		if (!op.whiteout)
 			return -ENOMEM;
+		op.whiteout->uid = cred->uid;
+		op.whiteout->gid = cred->gid;
 	}
 	op.serial = rename->old_dir != rename->new_dir;
 	err = rename_try(&op);

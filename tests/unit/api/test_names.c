@@ -177,6 +177,7 @@ static void rename_shapes(void **state)
 
 static void rename_flags(void **state)
 {
+	static const struct uext4_cred somebody = { .uid = 1000, .gid = 1001 };
 	uint64_t a, b;
 	struct uext4_attr attr;
 
@@ -194,9 +195,11 @@ static void rename_flags(void **state)
 	assert_int_equal(nlink_of("/d"), 2);
 	assert_int_equal(uext4_rename(img.fs, NULL, "/d", "/a/x", UEXT4_RENAME_EXCHANGE), -ENOENT);
 	assert_int_equal(uext4_rename(img.fs, NULL, "/d", "/d/b", UEXT4_RENAME_EXCHANGE), -EINVAL);
-	assert_int_equal(uext4_rename(img.fs, NULL, "/d/b", "/moved", UEXT4_RENAME_WHITEOUT), 0);
+	assert_int_equal(uext4_rename(img.fs, &somebody, "/d/b", "/moved", UEXT4_RENAME_WHITEOUT), 0);
 	assert_int_equal(uext4_lstat(img.fs, NULL, "/d/b", &attr), 0);
 	assert_true(S_ISCHR(attr.mode) && attr.rdev == 0);
+	assert_int_equal(attr.uid, 1000);
+	assert_int_equal(attr.gid, 1001);
 	assert_int_equal(uext4_rename(img.fs, NULL, "/a", "/b", 8), -EINVAL);
 	assert_int_equal(uext4_rename(img.fs, NULL, "/a", "/b", UEXT4_RENAME_EXCHANGE | UEXT4_RENAME_NOREPLACE), -EINVAL);
 }
