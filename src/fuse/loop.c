@@ -243,13 +243,17 @@ static bool more_waiting(struct loop *loop)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLIN;
 }
 
-/* After INIT. Where libfuse has refused it, it has said why, and nothing will ever work. */
+/*
+ * After INIT, and perhaps also after the request behind it, whose worker was faster. Where libfuse has refused INIT, it has said
+ * why, and nothing will ever work.
+ */
 static void tell_ready(struct loop *loop)
 {
 	struct server *server = loop->server;
-	void (*on_ready)(struct server *) = server->on_ready;
+	void (*on_ready)(struct server *) = atomic_exchange(&server->on_ready, NULL);
 
-	server->on_ready = NULL;
+	if (!on_ready)
+		return;
 	if (fuse_session_exited(server->session))
 		stop_all(loop, -EPROTO);
 	else

@@ -39,10 +39,10 @@ struct server {
 	int device_fd;                   /* [const] /dev/fuse, while there is a session */
 	struct fuse_session *session;    /* [const] */
 	struct server_options options;   /* [const] */
-	void (*on_ready)(struct server *server); /* [leader] called once, when INIT is answered; NULL after */
+	void (*_Atomic on_ready)(struct server *server); /* [atomic] called once, when INIT is answered; NULL after */
 	const char *mountpoint;          /* [const] resolved */
 	_Atomic bool error_logged;       /* [atomic] the library has said what is wrong */
-	int ready_fd;                    /* [leader] on_ready's: where the parent process waits, -1: none */
+	int ready_fd;                    /* [owner thread] on_ready's: where the parent process waits, -1: none */
 	_Atomic uint64_t requests[SERVER_OPCODES]; /* [atomic] by opcode; the last for unknown ones */
 	_Atomic uint64_t refused[SERVER_REFUSED_SLOTS]; /* [atomic] refused.c: files whose writeback was refused; 0: none */
 	_Atomic uint64_t reads_empty;    /* [atomic] spins that found no request */
