@@ -384,6 +384,8 @@ static bool wait_for_request(struct worker *w, uint64_t *deadline_ns)
 	w->streak = 0;
 	if (!leads && (!crowd || !is_partner(w)))
 		return false;
+	if (!leads)
+		follow_leave(&w->follow); /* it may have led, lost the lead as it was blocked, and be the partner now */
 	if (!*deadline_ns)
 		*deadline_ns = now_ns() + loop->server->options.spin_us * 1000ull;
 	if (!leads || w->follow.following || (crowd && loop_partner(loop)) || !spin(loop, *deadline_ns)) {
