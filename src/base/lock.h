@@ -37,7 +37,8 @@ enum lock_rank {
 	RANK_CACHE_LRU = 76,       /* cache LRU and dirty lists */
 	RANK_WORK = 80,            /* work queues, completion lists */
 	RANK_DEVICE = 90,          /* inside block devices */
-	RANK_LEAF = 100,           /* takes no other lock */
+	RANK_LEAF = 100,           /* takes no other lock but for memory */
+	RANK_MEMORY = 110,         /* slab.c: objects are allocated under any lock */
 };
 
 struct mutex {
@@ -56,6 +57,9 @@ struct rwsem {
 struct cond {
 	pthread_cond_t c;
 };
+
+/* For locks that no mount owns; does not spin. */
+#define MUTEX_INITIALIZER(rank_) { .m = PTHREAD_MUTEX_INITIALIZER, .rank = (rank_) }
 
 void mutex_init(struct mutex *m, enum lock_rank rank);
 void mutex_exit(struct mutex *m);

@@ -7,9 +7,9 @@
 
 /**
  * object_alloc() - zeroed memory, aligned to 16 bytes
- * @bytes: any; sizes up to OBJECT_BYTES_MAX come from what object_free() got back, if there is some
+ * @bytes: any; sizes up to OBJECT_BYTES_MAX come from what object_free() got back, if there is some, or from slabs
  *
- * Context: any, also under leaf locks. Never waits for another thread.
+ * Context: any, also under leaf locks. Never waits for a thread that frees.
  * Return: NULL without memory
  */
 void *object_alloc(size_t bytes);
@@ -23,7 +23,7 @@ void *object_alloc(size_t bytes);
  */
 void object_free(void *object, size_t bytes);
 
-/* Gives what is kept back to malloc(). For the end of a mount: what other mounts allocate meanwhile is not disturbed. */
+/* Gives what is kept back to the system. For the end of a mount: what other mounts allocate meanwhile is not disturbed. */
 void objects_trim(void);
 
 #define OBJECT_BYTES_MAX 2048u

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slab.c - slabs of 64 KiB, each cut into objects of one size
+ *
+ * Theory
+ *
+ * malloc() grows the heap of a thread other than the first by one page at a time, with a system call and a page fault each, under
+ * the lock of the process's address space: two threads that fill caches wait for each other there. Slabs come a megabyte of
+ * address space at a time and are populated with one call.
+ *
+ * B1  A slab is aligned to its size, so that an object's address tells its slab.
+ * B2  nr_free counts the objects in slab.free. All others are in use: by callers, or in what they keep.
+ * B3  A slab with 0 < nr_free < nr_objects is on its class's list. With nr_free == nr_objects it is on the list of empty
+ *     slabs, without memory but for the page of its head, and may become a slab of any class.
+ *
+ * The lists are linked through the slabs; link points to whatever points to the slab, so that one can be taken out of the middle.
+ */
+#include "base/slab.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+
+#define SLAB_BYTES     (UINT64_C(64) << 10)
+#define REGION_BYTES   (UINT64_C(1) << 20)
+#define SLABS_BY_FAULT 2u /* of each class: what stays small touches few pages */
+
+struct slab {
+	struct slab *next, **link;  /* [class or empty lock] list of its class, or of empty slabs */
+	struct slab_object *free;   /* [class lock] */
+	uint32_t nr_free;           /* [class lock] B2 */
+	uint32_t nr_objects;        /* [const] while it has a class */
+	uint32_t class;             /* [const] likewise */
+};
+
+#define HEAD_BYTES round_up_to((uint32_t)sizeof(struct slab), SLAB_CLASS_BYTES)
+
+struct slab_class {
+	struct mutex lock;
+	struct slab *partial;       /* [lock] B3 */
+	uint32_t nr_slabs;          /* [lock] */
+};
+
+static struct slab_class classes[SLAB_CLASSES] = {
+	[0 ... SLAB_CLASSES - 1] = { .lock = MUTEX_INITIALIZER(RANK_MEMORY) },
+};
+
+/* Address space for new slabs. */
+static struct {
+	struct mutex lock;
+	struct slab *empty;         /* [lock] B3 */
+	uint8_t *at, *end;          /* [lock] rest of the region mapped last */
+} space = { .lock = MUTEX_INITIALIZER(RANK_MEMORY) };
+
+static void slab_link(struct slab **list, struct slab *slab)
+{
+	slab->next = *list;
+	slab->link = list;
+	if (slab->next)
+		slab->next->link = &slab->next;
+	*list = slab;
+}
+
+static void slab_unlink(struct slab *slab)
+{
+	*slab->link = slab->next;
+	if (slab->next)
+		slab->next->link = slab->link;
+}
+
+/* ---- address space ---- */
+
+/* space.lock held. */
+static bool region_map(void)
+{
+	uint8_t *map = mmap(NULL, REGION_BYTES + SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t before;
+
+	if (map == MAP_FAILED)
+		return false;
+	before = round_up_to((uintptr_t)map, SLAB_BYTES) - (uintptr_t)map;
+	if (before)
+		munmap(map, before);
+	munmap(map + before + REGION_BYTES, SLAB_BYTES - before);
+	space.at = map + before;
+	space.end = space.at + REGION_BYTES;
+	return true;
+}
+
+static struct slab *space_take(void)
+{
+	struct slab *slab = NULL;
+
+	mutex_lock(&space.lock);
+	if (space.empty) {
+		slab = space.empty;
+		slab_unlink(slab);
+	} else if (space.at != space.end || region_map()) {
+		slab = (struct slab *)(void *)space.at;
+		space.at += SLAB_BYTES;
+	}
+	mutex_unlock(&space.lock);
+	return slab;
+}
+
+static void space_give(struct slab *slab)
+{
+	size_t head = round_up_to(HEAD_BYTES, (size_t)sysconf(_SC_PAGESIZE));
+
+	if (head < SLAB_BYTES)
+		madvise((uint8_t *)slab + head, SLAB_BYTES - head, MADV_DONTNEED);
+	mutex_lock(&space.lock);
+	slab_link(&space.empty, slab);
+	mutex_unlock(&space.lock);
+}
+
+void slab_trim(void)
+{
+	mutex_lock(&space.lock);
+	while (space.empty) {
+		struct slab *slab = space.empty;
+
+		slab_unlink(slab);
+		munmap(slab, SLAB_BYTES);
+	}
+	mutex_unlock(&space.lock);
+}
+
+/* ---- objects ---- */
+
+static struct slab *slab_of(void *object)
+{
+	return (struct slab *)((uintptr_t)object & ~(uintptr_t)(SLAB_BYTES - 1)); /* B1 */
+}
+
+/* Whole, for the caller to use up. */
+static bool slab_new(struct slab_class *c, struct slab_run *run_out)
+{
+	struct slab *slab = space_take();
+	uint32_t class = (uint32_t)(c - classes), bytes = (class + 1) * SLAB_CLASS_BYTES;
+	bool by_fault;
+
+	if (!slab)
+		return false;
+	mutex_lock(&c->lock);
+	by_fault = c->nr_slabs++ < SLABS_BY_FAULT;
+	mutex_unlock(&c->lock);
+	if (!by_fault)
+		madvise(slab, SLAB_BYTES, MADV_POPULATE_WRITE); /* advice: without it, by faults */
+	*slab = (struct slab){ .class = class, .nr_objects = ((uint32_t)SLAB_BYTES - HEAD_BYTES) / bytes };
+	*run_out = (struct slab_run){ .at = (uint8_t *)slab + HEAD_BYTES };
+	run_out->end = run_out->at + (size_t)slab->nr_objects * bytes;
+	return true;
+}
+
+bool slab_take(unsigned class, struct slab_run *run_out)
+{
+	struct slab_class *c = &classes[class];
+	struct slab *slab;
+
+	mutex_lock(&c->lock);
+	slab = c->partial;
+	if (slab) {
+		slab_unlink(slab);
+		*run_out = (struct slab_run){ .used = slab->free };
+		slab->free = NULL;
+		slab->nr_free = 0;
+	}
+	mutex_unlock(&c->lock);
+	return slab || slab_new(c, run_out);
+}
+
+void slab_give(void *p)
+{
+	struct slab_object *object = p;
+	struct slab *slab = slab_of(object);
+	struct slab_class *c = &classes[slab->class];
+	bool is_empty;
+
+	mutex_lock(&c->lock);
+	object->next = slab->free;
+	slab->free = object;
+	if (!slab->nr_free++)
+		slab_link(&c->partial, slab);
+	is_empty = slab->nr_free == slab->nr_objects;
+	if (is_empty) {
+		slab_unlink(slab);
+		c->nr_slabs--;
+	}
+	mutex_unlock(&c->lock);
+	if (is_empty)
+		space_give(slab);
+}
