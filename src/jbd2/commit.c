@@ -320,6 +320,14 @@ static void transaction_finish(struct journal *j, struct transaction *t)
 	cond_broadcast(&j->transition);
 }
 
+/* Of what took much longer than usual, because the thread had to wait for a processor, most is left out. */
+static void average_in(uint64_t *average_ns, uint64_t took_ns)
+{
+	uint64_t before_ns = *average_ns ? *average_ns : took_ns;
+
+	*average_ns = (before_ns * 3 + min_of(took_ns, before_ns * 2)) / 4;
+}
+
 /* state_lock held, dropped meanwhile. */
 static void commit_transaction(struct journal *j, struct transaction *t)
 {
@@ -338,7 +346,7 @@ static void commit_transaction(struct journal *j, struct transaction *t)
 	mutex_lock(&j->state_lock);
 	if (!err)
 		transaction_is_durable(j, t, end);
-	j->commit_ns = (j->commit_ns * 3 + (journal_now_ns() - start_ns)) / 4;
+	average_in(&j->commit_ns, journal_now_ns() - start_ns);
 	mutex_unlock(&j->state_lock);
 	word_bit_unlock(&t->pending, TXN_PENDING, TXN_WAITERS);
 	transaction_refile(t);

@@ -7,11 +7,11 @@
  *     transaction leads, that is, it waits until batch_target others have joined, and whoever completes the number commits.
  *     When no one more comes for the time that a commit takes, the leader commits with those there are.
  * G3  The target is the whole company where a commit waits long for its device (SLOW_COMMIT_NS), and else half of it, so
- *     that one half works while the other commits; few threads whose commits are cheaper than their wake-ups
- *     (FAST_COMMIT_NS) commit alone. It is halved when the leader waited in vain, doubles when the number was reached, and
- *     is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes are not
- *     made to wait for each other.
- * G4  Where each of the company has a processor and commits are that cheap, whoever is next spins for its turn.
+ *     that one half works while the other commits. It is halved when the leader waited in vain, doubles when the number was
+ *     reached, and is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes
+ *     are not made to wait for each other.
+ * G4  Commits that are cheaper than a wake-up (FAST_COMMIT_NS) are not waited for: those who come during one share the next.
+ *     Who waits looks on before it sleeps (transaction.c), and gives way to others where not each of the company has a processor.
  *
  * So nobody waits for a thread that only commits, and of those who wait each is woken once.
  */
@@ -21,8 +21,7 @@
 #define DEFAULT_MAX_BATCH_US 15000u
 #define COMPANY_NS           UINT64_C(50000000)
 #define SLOW_COMMIT_NS       100000u
-#define FAST_COMMIT_NS       15000u /* about what it costs to sleep and to be woken */
-#define FEW                  8u
+#define FAST_COMMIT_NS       30000u /* about what it costs to sleep and to be woken */
 #define GAP_NS_MIN           50000u /* a thread that is woken needs about that long for its next fsync */
 #define PROBE_COMMITS        64u
 
@@ -53,9 +52,9 @@ static uint32_t target_max(const struct journal *j, uint64_t now_ns)
 {
 	uint32_t all = company(j, now_ns);
 
-	if (j->commit_ns > SLOW_COMMIT_NS)
-		return max_of(all, 1u);
-	return j->commit_ns > FAST_COMMIT_NS || all > FEW ? max_of(all / 2, 1u) : 1;
+	if (j->commit_ns <= FAST_COMMIT_NS)
+		return 1;
+	return max_of(j->commit_ns > SLOW_COMMIT_NS ? all : all / 2, 1u);
 }
 
 /* state_lock held. G3: @t is committed by one of its waiters now. */
@@ -78,23 +77,22 @@ static bool is_complete(const struct journal *j, const struct transaction *t)
 	return t->waiters >= j->batch_target || j->stop || journal_error(j);
 }
 
-/* G4: a commit shorter than going to sleep, of one of so few that each has a processor. */
-static bool is_worth_spinning(const struct journal *j, uint64_t now_ns)
+/* state_lock held. G4 */
+static void choose_patience(struct journal *j, uint64_t now_ns)
 {
-	return j->commit_ns <= FAST_COMMIT_NS && company(j, now_ns) <= j->processors;
+	enum journal_patience patience = PATIENCE_SLEEPS;
+
+	if (j->commit_ns <= FAST_COMMIT_NS)
+		patience = company(j, now_ns) <= j->processors ? PATIENCE_SPINS : PATIENCE_YIELDS;
+	atomic_store_explicit(&j->patience, patience, memory_order_relaxed);
 }
 
 /* state_lock held, dropped meanwhile. Until nobody commits, or the turn has changed. */
 static void wait_turn(struct journal *j)
 {
-	uint64_t now_ns = journal_now_ns(), end_ns = now_ns + 2 * FAST_COMMIT_NS;
-
-	if (is_worth_spinning(j, now_ns)) {
-		mutex_unlock(&j->state_lock);
-		while (atomic_load_explicit(&j->commit_busy, memory_order_relaxed) && journal_now_ns() < end_ns)
-			cpu_relax();
-		mutex_lock(&j->state_lock);
-	}
+	mutex_unlock(&j->state_lock);
+	JOURNAL_SPIN_WHILE(j, 0, atomic_load_explicit(&j->commit_busy, memory_order_relaxed));
+	mutex_lock(&j->state_lock);
 	if (j->commit_busy)
 		journal_wait_turn(j);
 }
@@ -148,11 +146,13 @@ static int commit_or_wait(struct journal *j, struct transaction *t)
 	transaction_get(t);
 	t->waiters++;
 	j->fsynced_ns[my_slot()] = now_ns;
+	choose_patience(j, now_ns);
 	if (is_ours_to_commit(j, t)) {
 		aim(j, t, now_ns);
 		journal_commit(j, t);
 	}
 	mutex_unlock(&j->state_lock);
+	JOURNAL_SPIN_WHILE(j, 0, atomic_load_explicit(&t->pending, memory_order_relaxed) & TXN_PENDING);
 	word_bit_wait_clear(&t->pending, TXN_PENDING, TXN_WAITERS);
 	err = t->err;
 	transaction_put(t);

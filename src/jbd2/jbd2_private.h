@@ -115,6 +115,13 @@ struct journal_head {
 /* The jh lock is a bit of the buffer's state word, so that it also covers the life of bh->jh. RANK_JH. */
 #define BH_JH_LOCK (1u << BH_JBD_PRIVATE_SHIFT)
 
+/* How threads wait for what a commit, or whoever stands in its way, will be done with soon. */
+enum journal_patience {
+	PATIENCE_SLEEPS, /* commits take long */
+	PATIENCE_SPINS,  /* a commit takes less than to sleep and to be woken; each of those who commit has a processor */
+	PATIENCE_YIELDS, /* the same, but there are more of them than processors */
+};
+
 struct log_writer; /* log_writer.h */
 
 struct journal {
@@ -165,6 +172,7 @@ struct journal {
 	uint32_t batch_target;                  /* [state_lock] waiters that a commit hopes for: group_commit.c */
 	uint32_t processors;                    /* [const] that this program may use */
 	uint32_t since_probe;                   /* [state_lock] commits since it was looked at */
+	_Atomic(enum journal_patience) patience; /* [state_lock] to write */
 	uint64_t fsynced_ns[JOURNAL_COMPANY_MAX]; /* [state_lock] when threads asked for a commit last; 0: never */
 	bool stop;                              /* [state_lock] the threads are to end */
 	bool abort_reported;                    /* [state_lock] s_errno was written, or could not be */
@@ -243,6 +251,18 @@ uint64_t journal_now_ns(void); /* CLOCK_MONOTONIC */
 int transaction_create(struct journal *j, struct transaction **t_out);
 void transaction_get(struct transaction *t);
 void transaction_put(struct transaction *t);
+/*
+ * Before a sleep: looks at @condition, which takes no lock, until it is false, for @least_ns or, where commits are short,
+ * some tens of microseconds. No lock held that the others need.
+ */
+#define JOURNAL_SPIN_WHILE(j, least_ns, condition)                                             \
+	do {                                                                                   \
+		uint64_t end_ns_ = journal_spin_end(j, least_ns);                              \
+		while ((condition) && journal_spin(j, end_ns_))                                \
+			;                                                                      \
+	} while (0)
+uint64_t journal_spin_end(const struct journal *j, uint64_t least_ns);
+bool journal_spin(const struct journal *j, uint64_t end_ns); /* one turn; false: time is up */
 /* state_lock held, dropped meanwhile. @t runs and is locked: until it gives way, or perhaps a little less. */
 void journal_wait_closed(struct journal *j, const struct transaction *t);
 /* state_lock held. At each transition. */

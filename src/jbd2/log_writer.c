@@ -3,6 +3,7 @@
 #include "jbd2/log_writer.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "jbd2/jbd2_private.h"
@@ -93,11 +94,20 @@ static void chunk_submit(struct log_writer *w)
 	w->used = 0;
 }
 
+/* Each processor has a chunk to begin with, in its own cache, where threads on several commit in turn. */
+static unsigned first_chunk(struct log_writer *w)
+{
+	int cpu = sched_getcpu();
+	unsigned first = cpu < 0 ? 0 : (unsigned)cpu % CHUNKS;
+
+	return chunk_alloc(w, &w->chunk[first]) ? first : 0;
+}
+
 void log_writer_begin(struct log_writer *w, uint32_t index)
 {
 	w->index = index;
 	w->used = 0;
-	w->current = 0;
+	w->current = first_chunk(w);
 	w->err = 0;
 }
 

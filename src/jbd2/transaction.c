@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* transaction.c - life of a transaction: creation, the drain of its handles, references */
 #include <errno.h>
+#include <sched.h>
 #include <time.h>
 
 #include "base/object.h"
 #include "base/thread.h"
 #include "jbd2/jbd2_private.h"
 
-#define SPIN_PAUSES 100u /* some microseconds */
+#define HANDLE_NS     5000u   /* longer than most handles are open */
+#define SPIN_NS       100000u /* longer than a short commit, also if who does it has to wait for a processor */
+#define PAUSES_A_LOOK 10u
 
 uint64_t journal_now_ns(void)
 {
@@ -15,6 +18,24 @@ uint64_t journal_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t journal_spin_end(const struct journal *j, uint64_t least_ns)
+{
+	bool short_commits = atomic_load_explicit(&j->patience, memory_order_relaxed) != PATIENCE_SLEEPS;
+
+	return least_ns || short_commits ? journal_now_ns() + (short_commits ? SPIN_NS : least_ns) : 0;
+}
+
+bool journal_spin(const struct journal *j, uint64_t end_ns)
+{
+	if (journal_now_ns() >= end_ns)
+		return false;
+	for (unsigned i = 0; i < PAUSES_A_LOOK; i++)
+		cpu_relax();
+	if (atomic_load_explicit(&j->patience, memory_order_relaxed) == PATIENCE_YIELDS)
+		sched_yield();
+	return true;
 }
 
 int transaction_create(struct journal *j, struct transaction **t_out)
@@ -98,8 +119,7 @@ static void spin_for_updates(struct transaction *t)
 	struct journal *j = t->journal;
 
 	mutex_unlock(&j->state_lock);
-	for (unsigned i = 0; i < SPIN_PAUSES && transaction_has_updates(t); i++)
-		cpu_relax();
+	JOURNAL_SPIN_WHILE(j, HANDLE_NS, transaction_has_updates(t));
 	mutex_lock(&j->state_lock);
 }
 
@@ -107,8 +127,7 @@ void journal_wait_closed(struct journal *j, const struct transaction *t)
 {
 	lock_assert_held(&j->state_lock);
 	mutex_unlock(&j->state_lock);
-	for (unsigned i = 0; i < SPIN_PAUSES && journal_running(j) == t; i++)
-		cpu_relax();
+	JOURNAL_SPIN_WHILE(j, HANDLE_NS, journal_running(j) == t);
 	mutex_lock(&j->state_lock);
 	if (journal_running(j) == t && t->state == T_LOCKED && !journal_error(j))
 		cond_wait(&j->transition, &j->state_lock);
