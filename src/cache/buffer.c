@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/object.h"
+#include "base/table.h"
 #include "cache/buffer_private.h"
 
 #define BUFFER_DEAD INT32_MIN
@@ -60,19 +61,20 @@ static uint32_t chains_wanted(const struct cache *cache, const struct buffer_cac
 	return chains;
 }
 
+static size_t chains_bytes(const struct buffer_cache *bc)
+{
+	return (size_t)BUFFER_SHARDS * bc->chains_per_shard * sizeof(*bc->chains);
+}
+
 static int shards_init(struct buffer_cache *bc)
 {
+	bc->chains = table_alloc(chains_bytes(bc));
+	if (!bc->chains)
+		return -ENOMEM;
 	for (unsigned i = 0; i < BUFFER_SHARDS; i++) {
 		struct buffer_shard *shard = &bc->shard[i];
 
-		shard->chains = calloc(bc->chains_per_shard, sizeof(*shard->chains));
-		if (!shard->chains) {
-			while (i-- > 0) {
-				mutex_exit(&bc->shard[i].lock);
-				free(bc->shard[i].chains);
-			}
-			return -ENOMEM;
-		}
+		shard->chains = bc->chains + (size_t)i * bc->chains_per_shard;
 		mutex_init(&shard->lock, RANK_MAPPING_TREE);
 		list_init(&shard->dirty);
 	}
@@ -539,10 +541,9 @@ void buffer_cache_destroy(struct buffer_cache *bc)
 	list_del(&bc->flusher_node);
 	mutex_unlock(&bc->cache->flusher.pass_lock);
 	buffers_discard(bc);
-	for (unsigned i = 0; i < BUFFER_SHARDS; i++) {
+	for (unsigned i = 0; i < BUFFER_SHARDS; i++)
 		mutex_exit(&bc->shard[i].lock);
-		free(bc->shard[i].chains);
-	}
+	table_free(bc->chains, chains_bytes(bc));
 	UEXT4_ASSERT(list_empty(&bc->writers));
 	cond_exit(&bc->write_cond);
 	mutex_exit(&bc->write_lock);

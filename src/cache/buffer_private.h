@@ -22,6 +22,7 @@ struct buffer_cache {
 	const struct log_sink *log;       /* [const] */
 	uint32_t block_bytes;             /* [const] */
 	uint8_t block_shift;              /* [const] */
+	_Atomic(struct buffer_head *) *chains; /* [const] those of all shards */
 	uint32_t chains_per_shard;        /* [const] a power of two */
 	fsblk_t nr_blocks;                /* [const] of the device */
 	struct list_head flusher_node;    /* [flusher.pass_lock] */

@@ -22,6 +22,7 @@
 #include "base/lock.h"
 #include "base/object.h"
 #include "base/rcu.h"
+#include "base/table.h"
 
 #define DCACHE_SHARDS 64u
 #define DCACHE_EPOCHS 4096u
@@ -64,6 +65,11 @@ static size_t dentry_bytes(size_t len)
 	return sizeof(struct dentry) + len;
 }
 
+static size_t table_bytes(const struct dcache *dc)
+{
+	return (dc->bucket_mask + 1) * sizeof(*dc->buckets);
+}
+
 int dcache_create(uint64_t limit_bytes, struct dcache **dc_out)
 {
 	uint64_t bucket_count = DCACHE_SHARDS;
@@ -76,7 +82,7 @@ int dcache_create(uint64_t limit_bytes, struct dcache **dc_out)
 		bucket_count *= 2;
 	dc->bucket_mask = bucket_count - 1;
 	dc->shard_limit_bytes = limit_bytes / DCACHE_SHARDS;
-	dc->buckets = calloc(bucket_count, sizeof(*dc->buckets));
+	dc->buckets = table_alloc(table_bytes(dc));
 	if (!dc->buckets) {
 		free(dc);
 		return -ENOMEM;
@@ -98,7 +104,7 @@ void dcache_destroy(struct dcache *dc)
 			object_free(d, dentry_bytes(d->len));
 		mutex_exit(&dc->shard[i].lock);
 	}
-	free(dc->buckets);
+	table_free(dc->buckets, table_bytes(dc));
 	free(dc);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/table.h"
 #include "vfs/icache_private.h"
 #include "vfs/vfs.h"
 
@@ -23,6 +24,11 @@ static void shards_init(struct icache *ic)
 	}
 }
 
+static size_t table_bytes(const struct icache *ic)
+{
+	return ((size_t)ic->bucket_mask + 1) * sizeof(*ic->buckets);
+}
+
 static void icache_free(struct icache *ic)
 {
 	for (unsigned i = 0; i < ICACHE_SHARDS; i++) {
@@ -30,7 +36,7 @@ static void icache_free(struct icache *ic)
 		cond_exit(&ic->shard[i].changed);
 		mutex_exit(&ic->shard[i].lock);
 	}
-	free(ic->buckets);
+	table_free(ic->buckets, table_bytes(ic));
 	free(ic);
 }
 
@@ -54,7 +60,7 @@ int icache_create(struct ext4_fs *fs, uint64_t limit_inodes, struct icache **ic_
 	*ic = (struct icache){ .fs = fs, .bucket_mask = bucket_count - 1 };
 	shards_init(ic);
 	ic->shard_limit = (uint32_t)max_of(limit_inodes / ICACHE_SHARDS, UINT64_C(8));
-	ic->buckets = calloc(bucket_count, sizeof(*ic->buckets));
+	ic->buckets = table_alloc(table_bytes(ic));
 	err = ic->buckets ? icache_start_reaper(ic) : -ENOMEM;
 	if (err) {
 		icache_free(ic);
