@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab.c - slabs of 64 KiB, each cut into objects of one size
+ * slab.c - slabs of 256 KiB, each cut into objects of one size
  *
  * Theory
  *
  * malloc() grows the heap of a thread other than the first by one page at a time, with a system call and a page fault each, under
- * the lock of the process's address space: two threads that fill caches wait for each other there. Slabs come a megabyte of
- * address space at a time and are populated with one call.
+ * the lock of the process's address space: two threads that fill caches wait for each other there. A slab is populated with
+ * one call, and given back with one: each interrupts the other threads, so that slabs are not smaller.
  *
  * B1  A slab is aligned to its size, so that an object's address tells its slab.
  * B2  nr_free counts the objects in slab.free. All others are in use: by callers, or in what they keep.
@@ -22,8 +22,8 @@
 
 #include "base/lock.h"
 
-#define SLAB_BYTES     (UINT64_C(64) << 10)
-#define REGION_BYTES   (UINT64_C(1) << 20)
+#define SLAB_BYTES     (UINT64_C(256) << 10)
+#define REGION_BYTES   (UINT64_C(4) << 20)
 #define SLABS_BY_FAULT 2u /* of each class: what stays small touches few pages */
 
 struct slab {
