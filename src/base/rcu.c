@@ -2,6 +2,11 @@
 /* rcu.c - the RCU calls over liburcu-bp */
 #include "base/rcu.h"
 
+/*
+ * Sections are entered some dozen times in each operation: their inline functions, not calls through the library's. Each has fewer
+ * than ten lines, which the LGPL (section 5) lets any program include.
+ */
+#define _LGPL_SOURCE
 /* Both name their structure rcu_head: theirs gets another name in this file. */
 #define rcu_head urcu_bp_rcu_head
 #include <urcu/urcu-bp.h>
