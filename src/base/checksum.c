@@ -3,9 +3,31 @@
 #include "base/checksum.h"
 
 #include <isa-l/crc.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 /* ISA-L takes an int; whole gigabytes keep every piece but the last aligned. */
 #define CRC32C_PIECE_BYTES ((size_t)1 << 30)
+
+/*
+ * ISA-L returns with the upper halves of the vector registers in use. Until they are zeroed, each instruction of ours that has
+ * only the lower half to write waits for what was in the upper: a scan of a directory block after a checksum takes twice as long.
+ */
+#ifdef __x86_64__
+__attribute__((target("avx"))) static void zero_upper_halves(void)
+{
+	_mm256_zeroupper();
+}
+
+static void leave_vectors(void)
+{
+	if (__builtin_cpu_supports("avx"))
+		zero_upper_halves();
+}
+#else
+static void leave_vectors(void) {}
+#endif
 
 uint32_t crc32c(uint32_t seed, const void *data, size_t len_bytes)
 {
@@ -16,13 +38,18 @@ uint32_t crc32c(uint32_t seed, const void *data, size_t len_bytes)
 		p += CRC32C_PIECE_BYTES;
 		len_bytes -= CRC32C_PIECE_BYTES;
 	}
-	return crc32_iscsi((unsigned char *)p, (int)len_bytes, seed);
+	seed = crc32_iscsi((unsigned char *)p, (int)len_bytes, seed);
+	leave_vectors();
+	return seed;
 }
 
 /* ISA-L inverts the seed and the result; jbd2 stores neither inverted. */
 uint32_t crc32_be(uint32_t seed, const void *data, size_t len_bytes)
 {
-	return ~crc32_ieee(~seed, data, len_bytes);
+	uint32_t crc = ~crc32_ieee(~seed, data, len_bytes);
+
+	leave_vectors();
+	return crc;
 }
 
 /* One step of the reflected CRC-16 for each value of a nibble: small enough to stay in one cache line. */
