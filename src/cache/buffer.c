@@ -29,9 +29,12 @@
 /* Milliseconds that the last reads ahead may take: longer than any device's time-out. */
 #define DISCARD_TRIES 120000u
 
+/* Blocks that follow each other share a cache line of chains, and a shard. */
+#define CHAIN_RUN 8u
+
 static uint64_t blk_hash(fsblk_t blk)
 {
-	return blk * UINT64_C(0x9E3779B97F4A7C15);
+	return blk / CHAIN_RUN * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 struct buffer_shard *buffer_shard_of(struct buffer_cache *bc, fsblk_t blk)
@@ -45,7 +48,7 @@ static _Atomic(struct buffer_head *) *buffer_chain(struct buffer_cache *bc, fsbl
 {
 	uint64_t hash = blk_hash(blk);
 
-	return &bc->shard[hash >> 59].chains[(hash >> 32) & (bc->chains_per_shard - 1)];
+	return &bc->shard[hash >> 59].chains[((hash >> 32) * CHAIN_RUN + blk % CHAIN_RUN) & (bc->chains_per_shard - 1)];
 }
 
 /* ---- life of a cache ---- */

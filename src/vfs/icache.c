@@ -42,7 +42,7 @@ static void icache_free(struct icache *ic)
 
 static uint32_t bucket_count_for(uint64_t limit_inodes)
 {
-	uint32_t count = ICACHE_SHARDS;
+	uint32_t count = ICACHE_SHARDS * ICACHE_RUN; /* each shard has some */
 
 	while (count < limit_inodes && count < 1u << 24)
 		count *= 2;

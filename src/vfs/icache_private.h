@@ -59,13 +59,15 @@ struct icache {
 
 struct icache *icache_of(const struct inode *inode);
 
+/* Numbers that follow each other, as those of files created together do, share a cache line of buckets, and a shard. */
+#define ICACHE_RUN 8u
 static inline uint32_t icache_bucket(const struct icache *ic, ino_num ino)
 {
-	return (ino * 2654435769u >> 4) & ic->bucket_mask;
+	return ((ino / ICACHE_RUN * 2654435769u >> 4) * ICACHE_RUN + ino % ICACHE_RUN) & ic->bucket_mask;
 }
 static inline struct icache_shard *icache_shard_of(struct icache *ic, ino_num ino)
 {
-	return &ic->shard[icache_bucket(ic, ino) % ICACHE_SHARDS];
+	return &ic->shard[icache_bucket(ic, ino) / ICACHE_RUN % ICACHE_SHARDS];
 }
 static inline uint32_t inode_vnode_flags(const struct inode *inode)
 {
