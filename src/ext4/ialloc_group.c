@@ -7,7 +7,7 @@
  * with the fewest directories among a sample of those with average room or more. Other directories stay in their parent's unit
  * unless that is much fuller than the average, or has too many directories. Within a unit, top-level directories
  * take the group with the fewest directories, so that their files, which follow them into their group, are
- * allocated under different locks.
+ * allocated under different locks. What no longer fits there goes to groups of the unit that have no directories, first.
  *
  * All counts are read without locks: a wrong guess costs locality, nothing else.
  */
@@ -17,6 +17,8 @@
 #define AVERAGES_MAX_AGE 64u
 /* Enough of a sample for a top-level directory, once one of them will do. */
 #define UNITS_LOOKED_AT 64u
+/* Odd, so that it makes different places of different groups of a unit, and those of neighbours are not neighbours. */
+#define OVERFLOW_SPREAD 5u
 
 struct room {
 	uint64_t inodes, blocks, dirs;
@@ -202,15 +204,35 @@ static group_t probe_quadratic(const struct ext4_fs *fs, const struct inode *par
 	return parent->block_group;
 }
 
-group_t ialloc_group_for_file(struct ext4_fs *fs, const struct inode *parent)
+/*
+ * Another group of the parent's unit, @quiet: one without directories. Each full group's neighbours begin at a place of their own,
+ * so that files of two directories, created at the same time, stay in two groups.
+ */
+static bool unit_overflow(const struct ext4_fs *fs, const struct inode *parent, bool quiet, group_t *group_out)
 {
 	uint32_t unit = parent->block_group >> fs->ialloc->unit_bits;
+	group_t first = unit_first(fs, unit), count = unit_end(fs, unit) - first, i;
+	group_t start = (parent->block_group - first) * OVERFLOW_SPREAD;
+
+	for (i = 0; i < count; i++) {
+		group_t group = first + (start + i) % count;
+		struct room r = group_room(fs, group);
+
+		if (r.inodes && r.blocks && !(quiet && r.dirs)) {
+			*group_out = group;
+			return true;
+		}
+	}
+	return false;
+}
+
+group_t ialloc_group_for_file(struct ext4_fs *fs, const struct inode *parent)
+{
 	group_t group;
 
 	if (has_room(fs, parent->block_group))
 		return parent->block_group;
-	for (group = unit_first(fs, unit); group < unit_end(fs, unit); group++)
-		if (has_room(fs, group))
-			return group;
+	if (unit_overflow(fs, parent, true, &group) || unit_overflow(fs, parent, false, &group))
+		return group;
 	return probe_quadratic(fs, parent);
 }
