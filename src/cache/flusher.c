@@ -241,6 +241,7 @@ static void *flusher_thread(void *arg)
 		flusher_pass(cache);
 		atomic_store(&fl->kicked, false);
 		if (cache_now_ns() >= tick_ns) {
+			page_pool_age(cache->pool);
 			if (cache->options.tick)
 				cache->options.tick(cache->options.arg);
 			tick_ns = cache_now_ns() + TICK_NS;

@@ -7,11 +7,13 @@
  * A slab holds blocks of one size; larger blocks take a run of slabs.
  *
  * What costs is the system: a page fault per page used first, a TLB shootdown per range given back. So memory comes a
- * slab at a time (populated with one call, but for the first few), free memory is kept up to a reserve, and what goes back beyond that
- * goes in large pieces: idle slabs first, then all free blocks of a slab of the size that has most of them to spare.
+ * slab at a time (populated with one call, but for the first few), free memory is kept for some seconds, up to a reserve for ever, and
+ * what goes back goes in large pieces: idle slabs first, then all free blocks of a slab of the size that has most of them to spare.
  *
- * P1  Resident memory is at most the blocks in use + reserve_bytes + a slab + what magazines hold. A free block
- *     is "warm" while it is resident; warm_bytes is their sum. Blocks smaller than a page go back by whole pages.
+ * P1  A free block is "warm" while it is resident; warm_bytes is their sum. Beyond reserve_bytes there are warm blocks only as long
+ *     as they and the blocks in use are below keep_bytes, and half of those go back each time that the pool is aged. So resident
+ *     memory is at most the larger of keep_bytes and the blocks in use + reserve_bytes, + a slab + what magazines hold.
+ *     Blocks smaller than a page go back by whole pages.
  * P2  A slab with some blocks free is on partial[shift]. One with all blocks free is on idle, oldest first, and may
  *     become one of any size, warm as it is. One that was given back whole has its bit in slab_used clear.
  *
@@ -37,6 +39,8 @@
 #define PAGE_SHIFT 12
 /* The first slabs are not populated: a cache that stays small, of a file system mounted for a moment, touches few pages. */
 #define SLABS_BY_FAULT 8
+/* Of the limit, for what counts towards it besides blocks. */
+#define KEEP_LESS_SHARE 8
 #define CLASSES (SLAB_SHIFT - POOL_SHIFT_MIN + 1)
 /* Half of it moves at a time: 32 pages per lock of the pool. */
 #define MAGAZINE_PAGES 64u
@@ -63,9 +67,11 @@ struct page_pool {
 	size_t map_bytes;                /* [const] */
 	uint32_t nr_slabs;               /* [const] */
 	uint64_t reserve_bytes;          /* [const] */
+	uint64_t keep_bytes;             /* [const] P1 */
 	struct slab **slabs;             /* [pool.lock] allocated on first use */
 	uint64_t *slab_used;             /* [pool.lock] bit per slab */
 	uint32_t slab_hint;              /* [pool.lock] where to look for a free slab first */
+	uint64_t used_bytes;             /* [pool.lock] in blocks that are in use, or in magazines */
 	uint64_t warm_bytes;             /* [pool.lock] free and resident */
 	uint64_t class_warm[CLASSES];    /* [pool.lock] the same by size, without idle slabs */
 	struct list_head partial[CLASSES]; /* [pool.lock] by shift - POOL_SHIFT_MIN */
@@ -105,6 +111,7 @@ int page_pool_create(uint64_t limit_bytes, uint64_t reserve_bytes, struct page_p
 	memset(pool, 0, sizeof(*pool));
 	pool->nr_slabs = (uint32_t)(bytes >> SLAB_SHIFT);
 	pool->reserve_bytes = reserve_bytes;
+	pool->keep_bytes = limit_bytes - limit_bytes / KEEP_LESS_SHARE;
 	pool->slabs = calloc(pool->nr_slabs, sizeof(*pool->slabs));
 	pool->slab_used = calloc(div_round_up(pool->nr_slabs, 64u), sizeof(uint64_t));
 	if (!pool->slabs || !pool->slab_used)
@@ -320,7 +327,10 @@ static void *pool_alloc_locked(struct page_pool *pool, unsigned shift)
 	struct list_head *partial = &pool->partial[shift - POOL_SHIFT_MIN];
 	struct slab *slab = list_empty(partial) ? slab_new(pool, shift) : list_first(partial, struct slab, node);
 
-	return slab ? slab_take_block(pool, slab, shift) : NULL;
+	if (!slab)
+		return NULL;
+	pool->used_bytes += UINT64_C(1) << shift;
+	return slab_take_block(pool, slab, shift);
 }
 
 /* ---- giving memory back ---- */
@@ -373,25 +383,42 @@ static struct slab *trim_choose(struct page_pool *pool)
 	return NULL;
 }
 
-/* P1. Stops early where a page holds a small block that is in use. */
-static void pool_trim(struct page_pool *pool)
+/* Pool locked. Gives back a slab, or the free part of one. False where a page holds a small block that is in use. */
+static bool trim_some(struct page_pool *pool)
 {
-	while (pool->warm_bytes > pool->reserve_bytes) {
-		struct slab *slab;
-		uint64_t bytes;
+	struct slab *slab;
+	uint64_t bytes;
 
-		if (!list_empty(&pool->idle)) {
-			trim_idle(pool);
-			continue;
-		}
-		slab = trim_choose(pool);
-		if (!slab)
-			return;
-		bytes = trim_slab(pool, slab);
-		/* Not the first to allocate from any more: others have warm blocks. */
-		list_move_tail(&slab->node, &pool->partial[slab->shift - POOL_SHIFT_MIN]);
-		if (!bytes)
-			return;
+	if (!list_empty(&pool->idle)) {
+		trim_idle(pool);
+		return true;
+	}
+	slab = trim_choose(pool);
+	if (!slab)
+		return false;
+	bytes = trim_slab(pool, slab);
+	/* Not the first to allocate from any more: others have warm blocks. */
+	list_move_tail(&slab->node, &pool->partial[slab->shift - POOL_SHIFT_MIN]);
+	return bytes != 0;
+}
+
+/* Pool locked. P1 */
+static bool pool_is_over(const struct page_pool *pool)
+{
+	return pool->warm_bytes > pool->reserve_bytes && pool->used_bytes + pool->warm_bytes > pool->keep_bytes;
+}
+
+void page_pool_age(struct page_pool *pool)
+{
+	uint64_t target_bytes = 0;
+	bool more = true;
+
+	while (more) {
+		mutex_lock(&pool->lock); /* for one slab at a time: others allocate meanwhile */
+		if (!target_bytes)
+			target_bytes = pool->reserve_bytes + (max_of(pool->warm_bytes, pool->reserve_bytes) - pool->reserve_bytes) / 2;
+		more = pool->warm_bytes > target_bytes && trim_some(pool);
+		mutex_unlock(&pool->lock);
 	}
 }
 
@@ -412,7 +439,9 @@ static void pool_free_locked(struct page_pool *pool, void *block, unsigned shift
 			(uint64_t)map_count(slab->warm_map, slab_blocks(shift)) << shift;
 		list_move_tail(&slab->node, &pool->idle);
 	}
-	pool_trim(pool);
+	pool->used_bytes -= UINT64_C(1) << shift;
+	while (pool_is_over(pool) && trim_some(pool))
+		;
 }
 
 /* Blocks larger than a slab: a run of slabs, given back to the system when freed. */
@@ -431,11 +460,13 @@ static void *pool_alloc_run(struct page_pool *pool, unsigned shift)
 			return NULL;
 		}
 	}
+	pool->used_bytes += UINT64_C(1) << shift;
 	return slab_address(pool, (uint32_t)index);
 }
 
 static void pool_free_run(struct page_pool *pool, void *block, unsigned shift)
 {
+	pool->used_bytes -= UINT64_C(1) << shift;
 	memory_give_back(block, (size_t)1 << shift);
 	slab_run_give(pool, slab_of_block(pool, block)->index, 1u << (shift - SLAB_SHIFT));
 }

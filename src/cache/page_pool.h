@@ -13,7 +13,8 @@ struct page_pool; /* opaque; fields in page_pool.c */
 /**
  * page_pool_create() - reserve address space for blocks
  * @limit_bytes:   what the blocks in use add up to, more or less; address space is several times that
- * @reserve_bytes: free memory kept resident for reuse; what is freed beyond goes back to the system
+ * @reserve_bytes: free memory kept resident for reuse; what is freed beyond goes back to the system, at once where with the blocks
+ *                 in use it is about the limit, else by and by (page_pool_age())
  * Return: 0 or -ENOMEM
  */
 int page_pool_create(uint64_t limit_bytes, uint64_t reserve_bytes, struct page_pool **pool_out);
@@ -31,5 +32,7 @@ void page_pool_destroy(struct page_pool *pool);
 void *page_pool_alloc(struct page_pool *pool, unsigned shift);
 /* @shift as it was allocated with. Context: any, also end_io. */
 void page_pool_free(struct page_pool *pool, void *block, unsigned shift);
+/* Gives back half of the free memory beyond the reserve: to be called now and then. */
+void page_pool_age(struct page_pool *pool);
 
 #endif

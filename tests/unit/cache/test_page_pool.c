@@ -50,21 +50,48 @@ static size_t resident_pages(uint8_t **blocks, size_t count)
 	return resident;
 }
 
-/* P1 */
-static void freed_memory_beyond_the_reserve_goes_back(void **state)
+/* @bytes in pages, touched, then all free again, scattered, so that slabs become empty late. */
+static uint8_t **use_and_free(struct page_pool *pool, size_t bytes)
 {
-	struct page_pool *pool;
-	size_t count = 32 * MIB / 4096;
+	size_t count = bytes / 4096;
 	uint8_t **blocks = malloc(count * sizeof(*blocks));
 
-	assert_int_equal(page_pool_create(64 * MIB, 2 * MIB, &pool), 0);
 	for (size_t i = 0; i < count; i++) {
 		blocks[i] = page_pool_alloc(pool, 12);
 		memset(blocks[i], 1, 4096);
 	}
-	for (size_t i = 0; i < count; i++) /* scattered, so that slabs become empty late */
+	for (size_t i = 0; i < count; i++)
 		page_pool_free(pool, blocks[(i * 7919) % count], 12);
-	assert_true(resident_pages(blocks, count) <= (2 * MIB + MIB) / 4096);
+	return blocks;
+}
+
+/* P1 */
+static void freed_memory_goes_back_when_it_has_aged(void **state)
+{
+	struct page_pool *pool;
+	uint8_t **blocks;
+
+	assert_int_equal(page_pool_create(64 * MIB, 2 * MIB, &pool), 0);
+	blocks = use_and_free(pool, 32 * MIB);
+	assert_true(resident_pages(blocks, 32 * MIB / 4096) >= 30 * MIB / 4096);
+	page_pool_age(pool);
+	assert_true(resident_pages(blocks, 32 * MIB / 4096) <= 18 * MIB / 4096);
+	for (unsigned i = 0; i < 8; i++)
+		page_pool_age(pool);
+	assert_true(resident_pages(blocks, 32 * MIB / 4096) <= (2 * MIB + MIB) / 4096);
+	free(blocks);
+	page_pool_destroy(pool);
+}
+
+/* P1 */
+static void freed_memory_beyond_the_limit_goes_back_at_once(void **state)
+{
+	struct page_pool *pool;
+	uint8_t **blocks;
+
+	assert_int_equal(page_pool_create(16 * MIB, 2 * MIB, &pool), 0);
+	blocks = use_and_free(pool, 32 * MIB);
+	assert_true(resident_pages(blocks, 32 * MIB / 4096) <= (14 * MIB + MIB) / 4096);
 	free(blocks);
 	page_pool_destroy(pool);
 }
@@ -95,7 +122,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_of_every_size_are_aligned_and_do_not_overlap),
-		cmocka_unit_test(freed_memory_beyond_the_reserve_goes_back),
+		cmocka_unit_test(freed_memory_goes_back_when_it_has_aged),
+		cmocka_unit_test(freed_memory_beyond_the_limit_goes_back_at_once),
 		cmocka_unit_test(sizes_can_follow_each_other_for_ever),
 	};
 
