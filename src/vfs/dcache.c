@@ -31,7 +31,7 @@
 #define CLOCK_SCAN 8u
 
 /* Of one entry, as the table is dimensioned. */
-#define TYPICAL_ENTRY_BYTES 96u
+#define TYPICAL_ENTRY_BYTES 64u
 
 struct dentry {
 	_Atomic(struct dentry *) next; /* [shard lock writes; RCU reads] */
@@ -41,10 +41,14 @@ struct dentry {
 	_Atomic ino_num ino;           /* [shard lock writes; atomic reads] a number or DENTRY_* */
 	_Atomic uint8_t referenced;    /* [atomic] found since the clock's hand passed */
 	uint8_t len;                   /* [const] */
-	struct list_head clock;        /* [shard lock] */
-	struct rcu_head rcu;
-	char name[];                   /* [const] */
+	union {
+		struct list_head clock; /* [shard lock] */
+		struct rcu_head rcu;    /* once it is off the clock */
+	};
+	char name[];                   /* [const] with one of up to 16 bytes, an entry is one cache line */
 };
+
+static_assert(sizeof(struct dentry) == 48, "names of up to 16 bytes fit into a cache line");
 
 struct dcache_shard {
 	struct mutex lock;      /* RANK_ICACHE */
