@@ -10,8 +10,9 @@
  *     that one half works while the other commits. It is halved when the leader waited in vain, doubles when the number was
  *     reached, and is tried again now and then (PROBE_COMMITS): threads that think longer between fsyncs than a commit takes
  *     are not made to wait for each other.
- * G4  Commits that are cheaper than a wake-up (FAST_COMMIT_NS) are not waited for: those who come during one share the next.
- *     Who waits looks on before it sleeps (transaction.c), and gives way to others where not each of the company has a processor.
+ * G4  Commits that are cheaper than a wake-up (FAST_COMMIT_NS) are not waited for by a FEW: those who come during one share the
+ *     next. Who waits looks on before it sleeps (transaction.c), and gives way to others where not each of the company has a
+ *     processor.
  *
  * So nobody waits for a thread that only commits, and of those who wait each is woken once.
  */
@@ -22,6 +23,8 @@
 #define COMPANY_NS           UINT64_C(50000000)
 #define SLOW_COMMIT_NS       100000u
 #define FAST_COMMIT_NS       30000u /* about what it costs to sleep and to be woken */
+#define FEW                  8u
+#define FEW_CROWDED          2u /* without a processor for each */
 #define GAP_NS_MIN           50000u /* a thread that is woken needs about that long for its next fsync */
 #define PROBE_COMMITS        64u
 
@@ -52,7 +55,7 @@ static uint32_t target_max(const struct journal *j, uint64_t now_ns)
 {
 	uint32_t all = company(j, now_ns);
 
-	if (j->commit_ns <= FAST_COMMIT_NS)
+	if (j->commit_ns <= FAST_COMMIT_NS && all <= (all <= j->processors ? FEW : FEW_CROWDED))
 		return 1;
 	return max_of(j->commit_ns > SLOW_COMMIT_NS ? all : all / 2, 1u);
 }
@@ -97,6 +100,20 @@ static void wait_turn(struct journal *j)
 		journal_wait_turn(j);
 }
 
+/* state_lock held, dropped meanwhile. For @ns or so, unless @t is complete before. */
+static void wait_for_more(struct journal *j, const struct transaction *t, uint64_t ns)
+{
+	if (atomic_load_explicit(&j->patience, memory_order_relaxed) == PATIENCE_SLEEPS) {
+		cond_wait_timeout(&j->turn, &j->state_lock, ns);
+	} else {
+		uint32_t target = j->batch_target;
+
+		mutex_unlock(&j->state_lock);
+		JOURNAL_SPIN_WHILE(j, ns, journal_running(j) == t && atomic_load_explicit(&t->waiters, memory_order_relaxed) < target);
+		mutex_lock(&j->state_lock);
+	}
+}
+
 /* state_lock held, dropped meanwhile. G2: until @t may be committed by this thread, true, or somebody else has begun. */
 static bool lead(struct journal *j, const struct transaction *t)
 {
@@ -119,7 +136,7 @@ static bool lead(struct journal *j, const struct transaction *t)
 			look_ns = now_ns + max_of(j->commit_ns, GAP_NS_MIN);
 			look_ns = min_of(look_ns, end_ns);
 		}
-		cond_wait_timeout(&j->turn, &j->state_lock, look_ns - now_ns);
+		wait_for_more(j, t, look_ns - now_ns);
 	}
 	return false;
 }

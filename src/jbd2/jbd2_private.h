@@ -72,7 +72,7 @@ struct transaction {
 	enum transaction_state state;   /* [state_lock] written by who commits */
 	uint32_t grant;                 /* [state_lock] log blocks set aside for it (J5) */
 	uint32_t log_start;             /* [state_lock] first log block; 0 before T_COMMIT */
-	uint32_t waiters;               /* [state_lock] threads that wait for this commit */
+	_Atomic uint32_t waiters;       /* [state_lock] to write; threads that wait for this commit */
 	bool has_leader;                /* [state_lock] one of the waiters sees to its commit */
 	bool flush_sent;                /* [state_lock] the commit's device flush may have begun */
 	bool is_limited;                /* [state_lock] made for a reserved handle: ordinary ones have no grant yet */
