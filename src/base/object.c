@@ -155,18 +155,26 @@ void object_free(void *p, size_t bytes)
 		;
 }
 
+static void run_give(unsigned class, struct slab_run *run)
+{
+	while (run->used) {
+		struct slab_object *object = run->used;
+
+		run->used = object->next;
+		slab_give(object);
+	}
+	slab_give_rest(class, run);
+}
+
 void objects_trim(void)
 {
 	for (struct object_shard *shard = shards; shard < shards + SHARDS; shard++) {
 		if (!shard_try(shard))
 			continue; /* its thread is allocating: it will use what is there */
 		for (unsigned class = 0; class < SLAB_CLASSES; class++)
-			do {
-				void *object;
-
-				while ((object = run_pop(&shard->run[class], (class + 1) * (size_t)SLAB_CLASS_BYTES)))
-					slab_give(object);
-			} while (shard_take_returned(shard, class));
+			do
+				run_give(class, &shard->run[class]);
+			while (shard_take_returned(shard, class));
 		shard_leave(shard);
 	}
 	slab_trim();

@@ -13,7 +13,7 @@ struct slab_object {
 	struct slab_object *next;
 };
 
-/* Free objects of one class, of any contents: in a list, or one after the other from @at to @end. */
+/* Free objects of one class, of any contents: in a list, and others, not touched yet, one after the other from @at to @end. */
 struct slab_run {
 	struct slab_object *used;
 	uint8_t *at, *end;
@@ -21,7 +21,7 @@ struct slab_run {
 
 /**
  * slab_take() - all free objects of one slab, or a new slab
- * @run_out: one of its two parts; the objects are the caller's, to be given back one by one
+ * @run_out: the objects are the caller's: those it has used to be given back one by one, the rest at once
  *
  * Context: any, also under leaf locks; may call the system for memory.
  * Return: false without memory
@@ -30,6 +30,9 @@ bool slab_take(unsigned class, struct slab_run *run_out);
 
 /* Takes back an object. A slab whose objects are all back returns its memory to the system. Context: as slab_take(). */
 void slab_give(void *object);
+
+/* Takes back what is left from @run->at on, without touching it. Context: as slab_take(). */
+void slab_give_rest(unsigned class, struct slab_run *run);
 
 /* Returns the address space of empty slabs, too. */
 void slab_trim(void);

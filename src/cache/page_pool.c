@@ -3,17 +3,20 @@
  * page_pool.c - memory for folios and buffers
  *
  * malloc() is no good for a cache: page-aligned blocks fragment its heap, freed ones stay resident, and large
- * ones are mapped and unmapped each time. So the pool owns one range of address space, cut into slabs of 1 MiB.
+ * ones are mapped and unmapped each time. So the pool owns one range of address space, cut into slabs of 2 MiB.
  * A slab holds blocks of one size; larger blocks take a run of slabs.
  *
  * What costs is the system: a page fault per page used first, a TLB shootdown per range given back. So memory comes a
  * slab at a time (populated with one call, but for the first few), free memory is kept for some seconds, up to a reserve for ever, and
  * what goes back goes in large pieces: idle slabs first, then all free blocks of a slab of the size that has most of them to spare.
+ * A slab is a huge page where the system has one. Under a hypervisor that keeps page tables of its own, even a populated small
+ * page costs microseconds when it is touched first.
  *
  * P1  A free block is "warm" while it is resident; warm_bytes is their sum. Beyond reserve_bytes there are warm blocks only as long
  *     as they and the blocks in use are below keep_bytes, and half of those go back each time that the pool is aged. So resident
  *     memory is at most the larger of keep_bytes and the blocks in use + reserve_bytes, + a slab + what magazines hold.
- *     Blocks smaller than a page go back by whole pages.
+ *     Blocks smaller than a page go back by whole pages. A slab of which parts went back is not made a huge page again before it
+ *     is idle: that would bring them back.
  * P2  A slab with some blocks free is on partial[shift]. One with all blocks free is on idle, oldest first, and may
  *     become one of any size, warm as it is. One that was given back whole has its bit in slab_used clear.
  *
@@ -33,12 +36,12 @@
 #include "base/list.h"
 #include "base/lock.h"
 
-#define SLAB_SHIFT 20
+#define SLAB_SHIFT 21 /* a huge page on most systems */
 #define SLAB_BYTES (UINT64_C(1) << SLAB_SHIFT)
 #define SLAB_BLOCKS_MAX (1u << (SLAB_SHIFT - POOL_SHIFT_MIN))
 #define PAGE_SHIFT 12
 /* The first slabs are not populated: a cache that stays small, of a file system mounted for a moment, touches few pages. */
-#define SLABS_BY_FAULT 8
+#define SLABS_BY_FAULT 4
 /* Of the limit, for what counts towards it besides blocks. */
 #define KEEP_LESS_SHARE 8
 #define CLASSES (SLAB_SHIFT - POOL_SHIFT_MIN + 1)
@@ -183,9 +186,7 @@ static int slab_map(struct page_pool *pool, struct slab *slab, unsigned shift)
 			return -ENOMEM;
 		slab->mapped = true;
 	}
-	/* A huge page would keep blocks resident that were given back (P1). Advice only: its failure is harmless. */
-	if (shift < SLAB_SHIFT)
-		madvise(addr, SLAB_BYTES, MADV_NOHUGEPAGE);
+	madvise(addr, SLAB_BYTES, slab->index < SLABS_BY_FAULT ? MADV_NOHUGEPAGE : MADV_HUGEPAGE); /* advice: small ones do too */
 	slab->shift = (uint8_t)shift;
 	return 0;
 }
@@ -352,6 +353,7 @@ static uint64_t trim_slab(struct page_pool *pool, struct slab *slab)
 	unsigned per_page = shift < PAGE_SHIFT ? 1u << (PAGE_SHIFT - shift) : 1;
 	uint64_t bytes = 0;
 
+	madvise(slab_address(pool, slab->index), SLAB_BYTES, MADV_NOHUGEPAGE);
 	for (unsigned at = 0, first, end; at < blocks; at = end + 1) {
 		for (end = at; end < blocks && bit_test(slab->warm_map, end); end++)
 			;

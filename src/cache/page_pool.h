@@ -25,7 +25,7 @@ void page_pool_destroy(struct page_pool *pool);
  * page_pool_alloc() - a block of 1 << @shift bytes, not cleared
  * @shift: POOL_SHIFT_MIN to POOL_SHIFT_MAX
  *
- * Aligned to its size up to 1 MiB, so that any of 4 KiB or more suits O_DIRECT.
+ * Aligned to its size up to 2 MiB, so that any of 4 KiB or more suits O_DIRECT.
  *
  * Context: any; takes leaf locks. Return: NULL when there is no memory.
  */
