@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/aligned_map.h"
 #include "base/lock.h"
 
 #define SLAB_BYTES     (UINT64_C(256) << 10)
@@ -77,19 +78,15 @@ static void slab_unlink(struct slab *slab)
 static bool region_map(void)
 {
 	bool is_grown = space.end != NULL;
-	size_t bytes = is_grown ? REGION_BYTES : FIRST_BYTES, before;
-	uint8_t *map = mmap(NULL, bytes + REGION_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t bytes = is_grown ? REGION_BYTES : FIRST_BYTES;
+	uint8_t *map = aligned_map(bytes, REGION_BYTES);
 
-	if (map == MAP_FAILED)
+	if (!map)
 		return false;
-	before = round_up_to((uintptr_t)map, REGION_BYTES) - (uintptr_t)map;
-	if (before)
-		munmap(map, before);
-	munmap(map + before + bytes, REGION_BYTES - before);
-	madvise(map + before, bytes, is_grown ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* advice: pages of any size do */
+	madvise(map, bytes, is_grown ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* advice: pages of any size do */
 	space.is_grown = is_grown;
-	space.at = map + before;
-	space.end = space.at + bytes;
+	space.at = map;
+	space.end = map + bytes;
 	return true;
 }
 
@@ -148,9 +145,9 @@ static uint8_t *slab_end(struct slab *slab)
 }
 
 /* Whole, for the caller to use up. */
-static bool slab_new(struct slab_class *c, struct slab_run *run_out)
+static bool slab_new(unsigned class, struct slab_run *run_out)
 {
-	uint32_t class = (uint32_t)(c - classes), bytes = (class + 1) * SLAB_CLASS_BYTES;
+	uint32_t bytes = (class + 1) * SLAB_CLASS_BYTES;
 	bool populate;
 	struct slab *slab = space_take(&populate);
 
@@ -179,7 +176,7 @@ bool slab_take(unsigned class, struct slab_run *run_out)
 		slab->nr_free = 0;
 	}
 	mutex_unlock(&c->lock);
-	return slab || slab_new(c, run_out);
+	return slab || slab_new(class, run_out);
 }
 
 /* c->lock held, dropped on return. @count more objects of @slab are free. */

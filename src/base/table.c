@@ -6,23 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/aligned_map.h"
+
 #define SMALL_BYTES     (128u << 10)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
-
-/* A mapping of @bytes, a multiple of the page size, at a multiple of @align; NULL: no memory. */
-static void *map_aligned(size_t bytes, size_t align)
-{
-	uint8_t *map = mmap(NULL, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	size_t before;
-
-	if (map == MAP_FAILED)
-		return NULL;
-	before = round_up_to((uintptr_t)map, align) - (uintptr_t)map;
-	if (before)
-		munmap(map, before);
-	munmap(map + before + bytes, align - before);
-	return map + before;
-}
 
 void *table_alloc(size_t bytes)
 {
@@ -33,7 +20,7 @@ void *table_alloc(size_t bytes)
 		table = aligned_alloc(64, round_up_to(bytes, 64));
 		return table ? memset(table, 0, bytes) : NULL;
 	}
-	table = map_aligned(round_up_to(bytes, SMALL_BYTES), is_huge ? HUGE_PAGE_BYTES : SMALL_BYTES);
+	table = aligned_map(round_up_to(bytes, SMALL_BYTES), is_huge ? HUGE_PAGE_BYTES : SMALL_BYTES);
 	if (!table)
 		return NULL;
 	if (is_huge)

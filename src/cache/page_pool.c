@@ -56,6 +56,7 @@ struct slab {
 	uint16_t nr_free;
 	uint8_t shift;
 	bool mapped;                           /* readable and writable */
+	bool huge;                             /* the system is to give it a huge page */
 };
 
 struct magazine {
@@ -123,6 +124,7 @@ int page_pool_create(uint64_t limit_bytes, uint64_t reserve_bytes, struct page_p
 	pool->map = mmap(NULL, pool->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (pool->map == MAP_FAILED)
 		goto free_pool;
+	madvise(pool->map, pool->map_bytes, MADV_NOHUGEPAGE); /* until slab_advise() */
 	start = round_up_to((uintptr_t)pool->map, SLAB_BYTES);
 	pool->base = (uint8_t *)start;
 	mutex_init(&pool->lock, RANK_LEAF);
@@ -176,6 +178,14 @@ static struct slab *slab_header(struct page_pool *pool, uint32_t index)
 	return slab;
 }
 
+/* Advice only: where the system does not take it, pages of any size do. */
+static void slab_advise(const struct page_pool *pool, struct slab *slab, bool huge)
+{
+	if (slab->huge != huge)
+		madvise(slab_address(pool, slab->index), SLAB_BYTES, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	slab->huge = huge;
+}
+
 /* Makes the slab accessible. Belongs to the caller, so the pool need not be locked. */
 static int slab_map(struct page_pool *pool, struct slab *slab, unsigned shift)
 {
@@ -186,7 +196,7 @@ static int slab_map(struct page_pool *pool, struct slab *slab, unsigned shift)
 			return -ENOMEM;
 		slab->mapped = true;
 	}
-	madvise(addr, SLAB_BYTES, slab->index < SLABS_BY_FAULT ? MADV_NOHUGEPAGE : MADV_HUGEPAGE); /* advice: small ones do too */
+	slab_advise(pool, slab, slab->index >= SLABS_BY_FAULT);
 	slab->shift = (uint8_t)shift;
 	return 0;
 }
@@ -353,7 +363,7 @@ static uint64_t trim_slab(struct page_pool *pool, struct slab *slab)
 	unsigned per_page = shift < PAGE_SHIFT ? 1u << (PAGE_SHIFT - shift) : 1;
 	uint64_t bytes = 0;
 
-	madvise(slab_address(pool, slab->index), SLAB_BYTES, MADV_NOHUGEPAGE);
+	slab_advise(pool, slab, false); /* P1 */
 	for (unsigned at = 0, first, end; at < blocks; at = end + 1) {
 		for (end = at; end < blocks && bit_test(slab->warm_map, end); end++)
 			;

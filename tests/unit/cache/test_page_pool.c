@@ -4,9 +4,11 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define MIB        (UINT64_C(1) << 20)
@@ -84,6 +86,66 @@ static void freed_memory_goes_back_when_it_has_aged(void **state)
 	page_pool_destroy(pool);
 }
 
+/* The mapping that @p lies in has @flag, two letters of VmFlags in proc(5). */
+static bool has_flag(const void *p, const char *flag)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool inside = false, has = false;
+	unsigned long from, end;
+	char line[512];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &end) == 2)
+			inside = from <= (uintptr_t)p && (uintptr_t)p < end;
+		else if (inside && !strncmp(line, "VmFlags:", 8))
+			has = strstr(line, flag) != NULL;
+	}
+	fclose(f);
+	return has;
+}
+
+/* Of sixteen blocks from all over @blocks. */
+static unsigned blocks_in_huge(uint8_t **blocks, size_t count)
+{
+	unsigned huge = 0;
+
+	for (size_t i = 0; i < 16; i++)
+		huge += has_flag(blocks[i * count / 16], " hg");
+	return huge;
+}
+
+/* Huge pages for what grows; small ones for a slab of which parts went back (P1), until it serves as a whole again. */
+static void slabs_are_huge_until_parts_go_back(void **state)
+{
+	enum { COUNT = 32 * MIB / 4096 };
+	struct page_pool *pool;
+	uint8_t **blocks = malloc(COUNT * sizeof(*blocks));
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		skip();
+	assert_int_equal(page_pool_create(64 * MIB, MIB, &pool), 0);
+	for (size_t i = 0; i < COUNT; i++)
+		blocks[i] = page_pool_alloc(pool, 12);
+	assert_true(has_flag(blocks[0], " nh"));
+	assert_true(blocks_in_huge(blocks, COUNT) >= 8);
+	for (size_t i = 0; i < COUNT; i++)
+		if (i % 64)
+			page_pool_free(pool, blocks[i], 12);
+	for (unsigned i = 0; i < 8; i++)
+		page_pool_age(pool);
+	assert_true(blocks_in_huge(blocks, COUNT) <= 1);
+	for (size_t i = 0; i < COUNT; i += 64)
+		page_pool_free(pool, blocks[i], 12);
+	for (size_t i = 0; i < COUNT; i++)
+		blocks[i] = page_pool_alloc(pool, 12);
+	assert_true(blocks_in_huge(blocks, COUNT) >= 8);
+	for (size_t i = 0; i < COUNT; i++)
+		page_pool_free(pool, blocks[i], 12);
+	free(blocks);
+	page_pool_destroy(pool);
+}
+
 /* P1 */
 static void freed_memory_beyond_the_limit_goes_back_at_once(void **state)
 {
@@ -124,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_of_every_size_are_aligned_and_do_not_overlap),
 		cmocka_unit_test(freed_memory_goes_back_when_it_has_aged),
+		cmocka_unit_test(slabs_are_huge_until_parts_go_back),
 		cmocka_unit_test(freed_memory_beyond_the_limit_goes_back_at_once),
 		cmocka_unit_test(sizes_can_follow_each_other_for_ever),
 	};
