@@ -164,13 +164,15 @@ static void batch_exit(struct replay_batch *batch)
 	free(batch->bhs);
 }
 
-static int batch_init(struct replay_batch *batch, struct journal *j)
+/* @blocks: what there is to replay, at least one. */
+static int batch_init(struct replay_batch *batch, struct journal *j, size_t blocks)
 {
-	uint32_t block_bytes = j->params.block_bytes, room = BATCH_BYTES / block_bytes;
+	uint32_t block_bytes = j->params.block_bytes;
+	uint32_t room = (uint32_t)min_of(blocks, (size_t)(BATCH_BYTES / block_bytes));
 
 	*batch = (struct replay_batch){ .j = j, .room = room };
 	batch->blocks = calloc(room, sizeof(*batch->blocks));
-	batch->copies = aligned_alloc(max_of(block_bytes, 4096u), BATCH_BYTES);
+	batch->copies = aligned_alloc(max_of(block_bytes, 4096u), round_up_to((size_t)room * block_bytes, 4096));
 	batch->bhs = calloc(room, sizeof(struct buffer_head *));
 	if (batch->blocks && batch->copies && batch->bhs)
 		return 0;
@@ -290,8 +292,11 @@ static int batch_replay(struct replay_batch *batch, const struct replay_block *b
 int replay_list_write(const struct replay_list *list, struct journal *j, uint64_t *replayed)
 {
 	struct replay_batch batch;
-	int err = batch_init(&batch, j);
+	int err;
 
+	if (!list->count)
+		return 0;
+	err = batch_init(&batch, j, list->count);
 	if (err)
 		return err;
 	for (size_t i = 0; i < list->count && !err; i += batch.count) {

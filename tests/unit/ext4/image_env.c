@@ -3,6 +3,7 @@
 #include "image_env.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- a vfs of one thread ---- */
@@ -29,17 +30,70 @@ bool image_tools_exist(void)
 	return system("mke2fs -V >/dev/null 2>&1 && e2fsck -V >/dev/null 2>&1") == 0;
 }
 
-static void image_file_io(struct image_env *env, bool write)
+/* A folder in memory if there is one with room, as a container has not always. */
+static const char *image_folder(uint64_t size_bytes)
 {
-	int fd = open(env->path, write ? O_WRONLY : O_RDONLY);
+	struct statvfs shm;
+
+	if (statvfs("/dev/shm", &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize > 4 * size_bytes &&
+	    access("/dev/shm", W_OK) == 0)
+		return "/dev/shm";
+	return "/tmp";
+}
+
+#define PIECE_BYTES UINT64_C(4096)
+
+static void write_all(int fd, const uint8_t *from, uint64_t len_bytes, uint64_t pos_bytes)
+{
+	while (len_bytes) {
+		ssize_t n = pwrite(fd, from, len_bytes, (off_t)pos_bytes);
+
+		assert_true(n > 0);
+		from += n;
+		pos_bytes += (uint64_t)n;
+		len_bytes -= (uint64_t)n;
+	}
+}
+
+static bool is_zero(const uint8_t *piece)
+{
+	static const uint8_t zero[PIECE_BYTES];
+
+	return memcmp(piece, zero, PIECE_BYTES) == 0;
+}
+
+/* The file gets what the device holds, with holes for zeros. */
+static void write_file(const struct image_env *env)
+{
+	int fd = open(env->path, O_WRONLY | O_TRUNC);
+
+	assert_true(fd >= 0);
+	for (uint64_t end, pos = 0; pos < env->size_bytes; pos = end) {
+		for (end = pos; end < env->size_bytes && !is_zero(env->bytes + end); end += PIECE_BYTES)
+			;
+		write_all(fd, env->bytes + pos, end - pos, pos);
+		if (end < env->size_bytes)
+			end += PIECE_BYTES;
+	}
+	assert_int_equal(ftruncate(fd, (off_t)env->size_bytes), 0);
+	close(fd);
+}
+
+/* The device gets what the file holds. */
+static void read_file(struct image_env *env)
+{
+	int fd = open(env->path, O_RDONLY);
 
 	assert_true(fd >= 0);
 	for (uint64_t done = 0; done < env->size_bytes;) {
-		ssize_t n = write ? pwrite(fd, env->bytes + done, env->size_bytes - done, (off_t)done)
-				  : pread(fd, env->bytes + done, env->size_bytes - done, (off_t)done);
+		off_t data = lseek(fd, (off_t)done, SEEK_DATA);
+		uint64_t start = data < 0 ? env->size_bytes : (uint64_t)data;
+		ssize_t n;
 
-		assert_true(n > 0);
-		done += (uint64_t)n;
+		memset(env->bytes + done, 0, start - done);
+		n = pread(fd, env->bytes + start, env->size_bytes - start, (off_t)start);
+		assert_true(n > 0 || start == env->size_bytes);
+		done = start + (uint64_t)n;
 	}
 	close(fd);
 }
@@ -50,17 +104,16 @@ void image_create(struct image_env *env, const char *mke2fs_args, unsigned mib)
 	int fd;
 
 	memset(env, 0, sizeof(*env));
-	strcpy(env->path, "/tmp/uext4-image-XXXXXX");
+	env->size_bytes = (uint64_t)mib << 20;
+	snprintf(env->path, sizeof(env->path), "%s/uext4-image-XXXXXX", image_folder(env->size_bytes));
 	fd = mkstemp(env->path);
 	assert_true(fd >= 0);
-	env->size_bytes = (uint64_t)mib << 20;
 	assert_int_equal(ftruncate(fd, (off_t)env->size_bytes), 0);
 	close(fd);
 	snprintf(command, sizeof(command), "mke2fs -q -F %s %s >/dev/null 2>&1", mke2fs_args, env->path);
 	assert_int_equal(system(command), 0);
-	env->bytes = aligned_alloc(65536, env->size_bytes);
-	assert_non_null(env->bytes);
-	image_file_io(env, false);
+	env->bytes = image_memory(env->size_bytes);
+	read_file(env);
 	options_init(&env->opt);
 	image_mount(env);
 }
@@ -99,7 +152,7 @@ void image_check(struct image_env *env)
 	int status;
 
 	image_unmount(env);
-	image_file_io(env, true);
+	write_file(env);
 	snprintf(command, sizeof(command), "e2fsck -fn %s >%s.log 2>&1 || { cat %s.log; exit 1; }", env->path, env->path,
 		 env->path);
 	status = system(command);
@@ -111,7 +164,12 @@ void image_check(struct image_env *env)
 
 void image_reload(struct image_env *env)
 {
-	image_file_io(env, false);
+	read_file(env);
+}
+
+uint8_t *image_copy(const struct image_env *env)
+{
+	return image_memory_copy(env->bytes, env->size_bytes);
 }
 
 void image_recheck(struct image_env *env)
@@ -125,7 +183,7 @@ void image_destroy(struct image_env *env)
 	if (env->fs)
 		image_unmount(env);
 	unlink(env->path);
-	free(env->bytes);
+	image_memory_free(env->bytes);
 	options_exit(&env->opt);
 }
 

@@ -12,13 +12,15 @@
 
 #include <cmocka.h>
 
+#include "image_memory.h"
+
 #include "ext4/namei.h"
 #include "ext4/super.h"
 
 struct image_env {
 	struct ext4_fs *fs;    /* NULL while unmounted */
 	struct inode *root;
-	uint8_t *bytes;        /* owned: the device */
+	uint8_t *bytes;        /* owned, from image_memory(): the device */
 	uint64_t size_bytes;
 	char path[64];         /* where the tools see it */
 	unsigned errors;       /* messages of level LOG_ERROR */
@@ -40,6 +42,8 @@ void image_check(struct image_env *env);
 void image_reload(struct image_env *env);
 /* image_check() and mount again. */
 void image_recheck(struct image_env *env);
+/* What the device holds; from image_memory(). */
+uint8_t *image_copy(const struct image_env *env);
 void image_destroy(struct image_env *env);
 /* First line of what debugfs prints for @request on the (unmounted, checked) image. */
 void image_debugfs(struct image_env *env, const char *request, char *out, size_t out_bytes);

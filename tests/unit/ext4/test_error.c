@@ -162,9 +162,7 @@ static void make_marked_image(struct image_env *env, struct ext4_super_block *ma
 
 	image_create(env, "-t ext4 -b 1024", 16);
 	commit_super(env);
-	copy = malloc(env->size_bytes);
-	assert_non_null(copy);
-	memcpy(copy, env->bytes, env->size_bytes);
+	copy = image_copy(env);
 	image_unmount(env);
 	memcpy(env->bytes, copy, env->size_bytes);
 	es = super_on_device(env);
@@ -188,7 +186,7 @@ static void an_error_after_the_last_commit_survives_replay(void **state)
 
 	skip_without_tools();
 	make_marked_image(&env, &marked, &copy);
-	free(copy);
+	image_memory_free(copy);
 	for (int read_only = 1; read_only >= 0; read_only--) {
 		env.opt.read_only = read_only;
 		image_mount(&env);
@@ -245,7 +243,7 @@ static void marks_survive_a_cut_in_the_replay(void **state)
 		expect_marks(fs_super(env.fs), &marked);
 		image_unmount(&env);
 	}
-	free(copy);
+	image_memory_free(copy);
 	image_destroy(&env);
 }
 
@@ -341,9 +339,7 @@ static void each_failing_write_leaves_a_sound_image(void **state)
 	skip_without_tools();
 	image_create(&env, "-t ext4 -b 1024", 16);
 	image_unmount(&env);
-	sound = malloc(env.size_bytes);
-	assert_non_null(sound);
-	memcpy(sound, env.bytes, env.size_bytes);
+	sound = image_copy(&env);
 	for (uint64_t nth = 1; nth <= 12; nth++) {
 		const struct fault_rule rule = { .ops = FAULT_OP(BIO_WRITE), .nth = nth, .count = 1, .err = -EIO };
 		struct block_device *fault = mount_on_fault_device(&env);
@@ -372,7 +368,7 @@ static void each_failing_write_leaves_a_sound_image(void **state)
 		image_check(&env);
 		memcpy(env.bytes, sound, env.size_bytes);
 	}
-	free(sound);
+	image_memory_free(sound);
 	image_destroy(&env);
 }
 

@@ -209,15 +209,6 @@ static int try_mount(struct image_env *env, bool read_only, uint64_t fail_at)
 	return err ? err : end_err;
 }
 
-static uint8_t *copy_of(const struct image_env *env)
-{
-	uint8_t *copy = aligned_alloc(65536, env->size_bytes);
-
-	assert_non_null(copy);
-	memcpy(copy, env->bytes, env->size_bytes);
-	return copy;
-}
-
 /* Free blocks in a row, of an image that is mounted. */
 static fsblk_t find_free(struct ext4_fs *fs, uint32_t count)
 {
@@ -390,7 +381,7 @@ static void crash_at_any_write_is_made_good_by_the_next_mount(void **state)
 	scene_prepare(&env, FORM, &s);
 	area_begin(&env, &a);
 	scene_record(&a, &s);
-	before = copy_of(&env);
+	before = image_copy(&env);
 	for (uint64_t n = 1; err; n++) {
 		assert_true(n < 500);
 		memcpy(env.bytes, before, env.size_bytes);
@@ -399,7 +390,7 @@ static void crash_at_any_write_is_made_good_by_the_next_mount(void **state)
 		scene_assert(&env, &s);
 		image_check(&env);
 	}
-	free(before);
+	image_memory_free(before);
 	image_destroy(&env);
 }
 
@@ -414,13 +405,13 @@ static void read_only_mount_shows_the_same_and_writes_nothing(void **state)
 	scene_prepare(&env, FORM, &s);
 	area_begin(&env, &a);
 	scene_record(&a, &s);
-	before = copy_of(&env);
+	before = image_copy(&env);
 	env.opt.read_only = true;
 	image_mount(&env);
 	scene_assert(&env, &s);
 	image_unmount(&env);
 	assert_memory_equal(before, env.bytes, env.size_bytes);
-	free(before);
+	image_memory_free(before);
 	image_destroy(&env);
 }
 
@@ -630,7 +621,7 @@ static void wrong_records_are_refused_and_nothing_is_written(void **state)
 
 	skip_without_tools();
 	scene_prepare(&env, FORM, &s);
-	clean = copy_of(&env);
+	clean = image_copy(&env);
 	for (size_t i = 0; i < ARRAY_SIZE(wrongs); i++) {
 		struct area a;
 
@@ -640,14 +631,14 @@ static void wrong_records_are_refused_and_nothing_is_written(void **state)
 		new_inode(&a, s.next + 5, &file, s.dir, "sound");
 		wrongs[i].put(&a, &s);
 		tail(&a);
-		before = copy_of(&env);
+		before = image_copy(&env);
 		assert_int_equal(try_mount(&env, false, 0), wrongs[i].err);
 		assert_memory_equal(before, env.bytes, env.size_bytes);
 		assert_int_equal(try_mount(&env, true, 0), wrongs[i].err);
 		assert_memory_equal(before, env.bytes, env.size_bytes);
-		free(before);
+		image_memory_free(before);
 	}
-	free(clean);
+	image_memory_free(clean);
 	env.fs = NULL;
 	image_destroy(&env);
 }

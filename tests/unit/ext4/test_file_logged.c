@@ -24,9 +24,7 @@ static void begin(const char *mke2fs, unsigned mib, enum ext4_data_mode data)
 	image_create(&env, mke2fs, mib);
 	image_unmount(&env);
 	env.opt.data = data;
-	at_start = malloc(env.size_bytes);
-	assert_non_null(at_start);
-	memcpy(at_start, env.bytes, env.size_bytes);
+	at_start = image_copy(&env);
 	assert_int_equal(block_open_record(image_device(&env), &record), 0);
 	image_mount_on(&env, record);
 }
@@ -35,15 +33,13 @@ static void finish(void)
 {
 	image_check(&env);
 	image_destroy(&env);
-	free(at_start);
+	image_memory_free(at_start);
 }
 
 static uint8_t *bytes_after_cut(size_t cut)
 {
-	uint8_t *bytes = aligned_alloc(65536, env.size_bytes);
+	uint8_t *bytes = image_memory_copy(at_start, env.size_bytes);
 
-	assert_non_null(bytes);
-	memcpy(bytes, at_start, env.size_bytes);
 	record_build_image(record, cut, RECORD_CUT_DROPS_UNFLUSHED, 0, bytes);
 	return bytes;
 }
@@ -60,7 +56,7 @@ static void recover_now(struct image_env *after)
 static void end_recovered(struct image_env *after)
 {
 	image_check(after);
-	free(after->bytes);
+	image_memory_free(after->bytes);
 }
 
 static uint64_t count_of(enum counter_id id)
@@ -221,7 +217,7 @@ static void expect_kernel_agrees(const char *name, size_t len, unsigned tag)
 	}
 	unlink(image);
 	unlink(copy);
-	free(bytes);
+	image_memory_free(bytes);
 	free(want);
 	free(got);
 }

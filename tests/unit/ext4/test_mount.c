@@ -97,16 +97,14 @@ static void a_read_only_mount_writes_nothing(void **state)
 	skip_without_tools();
 	image_create(&env, "-t ext4 -b 1024", 16);
 	image_unmount(&env);
-	before = malloc(env.size_bytes);
-	assert_non_null(before);
-	memcpy(before, env.bytes, env.size_bytes);
+	before = image_copy(&env);
 	env.opt.read_only = true;
 	image_mount(&env);
 	assert_int_equal(image_create_node(env.root, "x", S_IFREG | 0644, NULL), -EROFS);
 	assert_int_equal(ext4_sync(env.fs), 0);
 	image_unmount(&env);
 	assert_memory_equal(before, env.bytes, env.size_bytes);
-	free(before);
+	image_memory_free(before);
 	image_destroy(&env);
 }
 
@@ -217,11 +215,10 @@ static void commit_features(struct image_env *env, uint32_t incompat, uint32_t r
 /* What the device holds once such a superblock is committed: the log has it, its own place has not. The image goes on without. */
 static uint8_t *crash_with_features(struct image_env *env, uint32_t incompat, uint32_t ro_compat)
 {
-	uint8_t *copy = aligned_alloc(65536, env->size_bytes);
+	uint8_t *copy;
 
-	assert_non_null(copy);
 	commit_features(env, incompat, ro_compat, true);
-	memcpy(copy, env->bytes, env->size_bytes);
+	copy = image_copy(env);
 	commit_features(env, incompat, ro_compat, false);
 	return copy;
 }
@@ -257,14 +254,14 @@ static void unknown_features_in_the_log_are_refused_after_replay(void **state)
 	image_mount(&env);
 	image_check(&env);
 	image_destroy(&env);
-	free(copy);
+	image_memory_free(copy);
 
 	image_create(&env, "-t ext4 -b 1024", 16);
 	copy = crash_with_features(&env, 0, EXT4_FEATURE_RO_COMPAT_VERITY);
 	assert_int_equal(try_mount(copy, env.size_bytes, "", &lines), -EOPNOTSUPP);
 	assert_int_equal(try_mount(copy, env.size_bytes, "ro", &lines), 0);
 	image_destroy(&env);
-	free(copy);
+	image_memory_free(copy);
 }
 
 static void damaged_images_are_refused_with_a_reason(void **state)
@@ -341,9 +338,7 @@ static void random_damage_never_crashes_a_mount(void **state)
 	image_create(&env, "-t ext4 -b 1024 -O ^metadata_csum,orphan_file", 16);
 	image_put(image_mkdir(env.root, "d"));
 	image_unmount(&env);
-	sound = malloc(env.size_bytes);
-	assert_non_null(sound);
-	memcpy(sound, env.bytes, env.size_bytes);
+	sound = image_copy(&env);
 	srand(7);
 	for (int round = 0; round < 60; round++) {
 		for (int n = rand() % 6; n >= 0; n--)
@@ -354,7 +349,7 @@ static void random_damage_never_crashes_a_mount(void **state)
 		try_mount(env.bytes, env.size_bytes, round & 1 ? "" : "ro", &lines);
 		memcpy(env.bytes, sound, env.size_bytes);
 	}
-	free(sound);
+	image_memory_free(sound);
 	image_destroy(&env);
 }
 

@@ -23,15 +23,6 @@ static const char *const forms[] = {
 	"-t ext2 -b 1024",
 };
 
-static uint8_t *copy_of_device(const struct image_env *env)
-{
-	uint8_t *copy = aligned_alloc(65536, env->size_bytes);
-
-	assert_non_null(copy);
-	memcpy(copy, env->bytes, env->size_bytes);
-	return copy;
-}
-
 static struct inode *make_and_unlink(struct image_env *env, const char *name)
 {
 	struct inode *inode = image_mkfile(env->root, name);
@@ -65,12 +56,12 @@ static void orphans_of_a_crash_are_freed_at_the_next_mount(void **state)
 		image_put(open_files[2]);
 		open_files[2] = NULL;
 		assert_int_equal(ext4_sync(env.fs), 0);
-		copy = copy_of_device(&env);
+		copy = image_copy(&env);
 		for (size_t n = 0; n < ARRAY_SIZE(open_files); n++)
 			if (open_files[n])
 				image_put(open_files[n]);
 		image_check(&env);
-		free(env.bytes);
+		image_memory_free(env.bytes);
 		env.bytes = copy;
 		image_mount(&env);
 		assert_int_equal(groups_free_inodes(env.fs), free_inodes);

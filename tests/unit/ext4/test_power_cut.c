@@ -21,9 +21,7 @@ static uint8_t *at_start;           /* what the device held when recording began
 
 static void begin_recording(void)
 {
-	at_start = malloc(env.size_bytes);
-	assert_non_null(at_start);
-	memcpy(at_start, env.bytes, env.size_bytes);
+	at_start = image_copy(&env);
 	assert_int_equal(block_open_record(image_device(&env), &record), 0);
 	image_mount_on(&env, record);
 }
@@ -41,7 +39,7 @@ static void finish(void)
 	if (env.fs)
 		image_check(&env);
 	image_destroy(&env);
-	free(at_start);
+	image_memory_free(at_start);
 }
 
 /* What a power cut before entry @cut leaves, mounted. */
@@ -49,9 +47,7 @@ static void recover(struct image_env *after, size_t cut, enum record_cut_kind ki
 {
 	*after = env;
 	after->fs = NULL;
-	after->bytes = aligned_alloc(65536, env.size_bytes);
-	assert_non_null(after->bytes);
-	memcpy(after->bytes, at_start, env.size_bytes);
+	after->bytes = image_memory_copy(at_start, env.size_bytes);
 	record_build_image(record, cut, kind, seed, after->bytes);
 	image_mount(after);
 }
@@ -68,7 +64,7 @@ static void end_recovered(struct image_env *after, bool check)
 		image_check(after);
 	else
 		image_unmount(after);
-	free(after->bytes);
+	image_memory_free(after->bytes);
 }
 
 /* ---- what a sync promises ---- */

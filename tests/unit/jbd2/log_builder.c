@@ -103,14 +103,13 @@ void builder_init(struct builder *b, const struct builder_options *opt)
 	b->end = opt->log_blocks - opt->fc_blocks;
 	b->index = opt->start ? opt->start : 1;
 	b->image_bytes = (builder_home(b, opt->home_blocks)) * opt->block_bytes;
-	b->image = calloc(1, b->image_bytes);
-	assert_non_null(b->image);
+	b->image = memset(image_memory(b->image_bytes), 0, b->image_bytes);
 	super_put(b);
 }
 
 void builder_exit(struct builder *b)
 {
-	free(b->image);
+	image_memory_free(b->image);
 	free(b->tags);
 	free(b->revokes);
 }
@@ -336,9 +335,7 @@ struct runner *runner_create(struct builder *b, const uint8_t *image)
 	memset(r, 0, sizeof(*r));
 	r->b = b;
 	r->sink = (struct log_sink){ runner_log, r };
-	r->image = malloc(b->image_bytes);
-	assert_non_null(r->image);
-	memcpy(r->image, image, b->image_bytes);
+	r->image = image_memory_copy(image, b->image_bytes);
 	assert_int_equal(block_open_memory(b->image_bytes, r->image, &r->memory), 0);
 	assert_int_equal(block_open_fault(r->memory, 1, &r->fault), 0);
 	assert_int_equal(block_open_record(r->fault, &r->record), 0);
@@ -374,6 +371,6 @@ void runner_destroy(struct runner *r)
 	buffer_cache_destroy(r->bc);
 	cache_destroy(r->cache);
 	assert_int_equal(block_close(r->record), 0);
-	free(r->image);
+	image_memory_free(r->image);
 	free(r);
 }

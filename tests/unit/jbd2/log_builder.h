@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "image_memory.h"
+
 #include "block/fault.h"
 #include "block/record.h"
 #include "cache/buffer.h"

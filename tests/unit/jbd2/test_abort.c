@@ -93,11 +93,10 @@ static bool fail_write(const struct toy_options *opt, uint64_t nth, enum fault_a
 	err = journal_close(toy.j);
 	assert_int_equal(err < 0, hit);
 	toy.j = NULL;
-	image = malloc(toy.image_bytes);
-	memcpy(image, toy.image, toy.image_bytes);
+	image = image_memory_copy(toy.image, toy.image_bytes);
 	assert_int_equal(toy_close(&toy), 0);
 	expect_recovers(run, image);
-	free(image);
+	image_memory_free(image);
 	free(run);
 	return hit;
 }

@@ -105,7 +105,7 @@ static void check_cut(struct run *run, size_t cut, enum record_cut_kind kind, ui
 		fail_msg("cut %zu, kind %d, seed %llu: not the state after any operation from %u on", cut, kind,
 			 (unsigned long long)seed, durable);
 	assert_int_equal(toy_close(&after), 0);
-	free(image);
+	image_memory_free(image);
 }
 
 static void explore(const struct toy_options *opt, unsigned seed, size_t step)
@@ -209,7 +209,7 @@ static void reused_block_keeps_file_data(void **state)
 		toy_open_image(&after, &after_opt, image, true, NULL);
 		assert_int_equal(toy_version_in(&after, after.image, 3), DATA_VERSION);
 		assert_int_equal(toy_close(&after), 0);
-		free(image);
+		image_memory_free(image);
 	}
 	assert_int_equal(toy_close(&toy), 0);
 }
@@ -236,7 +236,7 @@ static void free_that_was_lost_leaves_the_block(void **state)
 	toy_open_image(&after, &after_opt, image, true, NULL);
 	assert_int_equal(toy_version_in(&after, after.image, 3), 7);
 	assert_int_equal(toy_close(&after), 0);
-	free(image);
+	image_memory_free(image);
 	assert_int_equal(toy_close(&toy), 0);
 }
 
@@ -279,7 +279,7 @@ static void expect_version(const struct toy *toy, size_t cut, enum record_cut_ki
 		fail_msg("cut %zu, kind %d: version %llu, and %llu was durable", cut, kind, (unsigned long long)version,
 			 (unsigned long long)at_least);
 	assert_int_equal(toy_close(&after), 0);
-	free(image);
+	image_memory_free(image);
 }
 
 static void *checkpoint_when_asked(void *arg)

@@ -701,17 +701,15 @@ static void crash_while_recovering_is_recovered(void **state)
 	assert_int_equal(runner_recover(r), 0);
 	for (size_t cut = 0; cut <= record_count(r->record); cut++)
 		for (int kind = RECORD_CUT_KEEPS_ALL; kind <= RECORD_CUT_RANDOM; kind++) {
-			uint8_t *image = malloc(b.image_bytes);
+			uint8_t *image = image_memory_copy(b.image, b.image_bytes);
 			struct runner *again;
 
-			assert_non_null(image);
-			memcpy(image, b.image, b.image_bytes);
 			record_build_image(r->record, cut, kind, cut, image);
 			again = runner_create(&b, image);
 			assert_int_equal(runner_recover(again), 0);
 			assert_model(&b, again->image, &m);
 			runner_destroy(again);
-			free(image);
+			image_memory_free(image);
 		}
 	runner_destroy(r);
 	builder_exit(&b);

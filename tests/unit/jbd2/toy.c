@@ -85,8 +85,7 @@ static void open_devices(struct toy *toy)
 		toy->dev = toy->fault;
 	}
 	if (toy->opt.record) {
-		toy->start_image = malloc(toy->image_bytes);
-		memcpy(toy->start_image, toy->image, toy->image_bytes);
+		toy->start_image = image_memory_copy(toy->image, toy->image_bytes);
 		assert_int_equal(block_open_record(toy->dev, &toy->record), 0);
 		toy->dev = toy->record;
 	}
@@ -124,9 +123,8 @@ static void toy_prepare(struct toy *toy, const struct toy_options *opt)
 	*toy = (struct toy){ .opt = *opt };
 	toy->sink = (struct log_sink){ .func = toy_log, .arg = toy };
 	toy->image_bytes = (uint64_t)(TOY_LOG_FIRST + opt->log_blocks + opt->home_blocks) * opt->block_bytes;
-	toy->image = aligned_alloc(4096, round_up_to(toy->image_bytes, 4096));
+	toy->image = image_memory(toy->image_bytes);
 	toy->counters = aligned_alloc(64, sizeof(*toy->counters));
-	assert_non_null(toy->image);
 	assert_non_null(toy->counters);
 	memset(toy->counters, 0, sizeof(*toy->counters));
 }
@@ -169,8 +167,8 @@ int toy_close(struct toy *toy)
 	if (!toy->opt.cache)
 		cache_destroy(toy->cache);
 	block_close(toy->dev);
-	free(toy->start_image);
-	free(toy->image);
+	image_memory_free(toy->start_image);
+	image_memory_free(toy->image);
 	free(toy->counters);
 	return err;
 }
@@ -258,10 +256,8 @@ tid_t toy_write_one(struct toy *toy, uint32_t n, uint64_t version)
 
 uint8_t *toy_cut(struct toy *toy, size_t cut, enum record_cut_kind kind, uint64_t seed)
 {
-	uint8_t *image = malloc(toy->image_bytes);
+	uint8_t *image = image_memory_copy(toy->start_image, toy->image_bytes);
 
-	assert_non_null(image);
-	memcpy(image, toy->start_image, toy->image_bytes);
 	record_build_image(toy->record, cut, kind, seed, image);
 	return image;
 }
